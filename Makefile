@@ -1,0 +1,53 @@
+# Every target sets up what it needs, on a fresh machine with Python 3.11+, make and a C compiler.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.ready
+
+.PHONY: help setup run test check bench soak lock speed clean
+
+help:
+	@echo "make run     start Headrace on loopback with its data in ./data"
+	@echo "make test    the tests, with real clients"
+	@echo "make check   ruff, strict types, layering"
+	@echo "make bench   ratios against a real Apache Kafka (needs Java 17)"
+	@echo "make soak    long campaigns: hundreds of kills, hours of fuzzing"
+	@echo "make setup   only create $(VENV)"
+	@echo "make lock    pin the newest allowed versions in requirements.lock"
+
+setup: $(STAMP)
+
+$(STAMP): requirements.lock pyproject.toml setup.py src/headrace/_speed.pyx
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	touch $(STAMP)
+
+run: setup
+	$(BIN)/headrace serve --data data
+
+test: setup
+	$(BIN)/python -m pytest
+
+check: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/python -m pytest -q tests/test_layering.py
+
+bench: setup
+	$(BIN)/python -m bench
+
+soak: setup
+	$(BIN)/python -m pytest -q tests/soak --soak
+
+speed: setup
+	$(BIN)/python setup.py -q build_ext --inplace
+
+lock:
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet uv
+	$(BIN)/uv pip compile --quiet --universal --upgrade --generate-hashes --all-extras --no-header --output-file requirements.lock pyproject.toml
+
+clean:
+	rm -rf $(VENV) build src/headrace/_speed.c src/headrace/*.so

@@ -1,0 +1,3 @@
+from headrace.cli.main import main
+
+main()

@@ -1,0 +1,1 @@
+"""Bytes on a disk: the port that tests can hold still, and the real one. Imports nothing of Headrace; imported by `log`."""

@@ -1,0 +1,164 @@
+"""The log port: what every engine offers and all the rest of Headrace builds on.
+
+Two engines implement it: `headrace.log.embedded` (segments on this disk) and, later, one on a Kafka cluster. Calls on
+the hot path are plain and synchronous up to the group commit; awaiting is for waiting only. Nothing here may assume that
+every partition of a topic is local.
+
+The unit is Kafka's record batch v2, byte for byte as it crosses the wire. Three offsets describe a partition:
+
+    start_offset     the oldest offset that can still be read
+    high_watermark   readers see everything below it; it is as durable as the topic promises
+    end_offset       the offset the next record will get
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+from uuid import UUID
+
+
+class Durability(StrEnum):
+    """What an acknowledgement promises. `fsync`: it survives power loss. `flush`: it survives kill -9. `memory`: it survives
+    nothing but the moment."""
+
+    FSYNC = "fsync"
+    FLUSH = "flush"
+    MEMORY = "memory"
+
+
+@dataclass(frozen=True, slots=True)
+class TimedOffset:
+    """A record found by its time."""
+
+    offset: int
+    timestamp_ms: int
+
+
+Changed = Callable[[], None]
+Synced = Callable[[Exception | None], None]
+
+
+class Partition(Protocol):
+    """One ordered sequence of batches."""
+
+    topic: str
+    index: int
+    durability: Durability
+    start_offset: int
+    high_watermark: int
+    end_offset: int
+    leader_epoch: int
+
+    def append(self, batch: bytearray | memoryview) -> int:
+        """Checks one batch, gives it its offset in place and writes it. Returns the base offset, or the first one's when the
+        batch is an idempotent producer's retry. It is durable when `Log.after_sync` says so."""
+        ...
+
+    def read(self, offset: int, max_bytes: int, *, at_least_one: bool = True) -> bytes | Awaitable[bytes]:
+        """Whole batches from the one that holds `offset` up to the high watermark; an awaitable when the disk must be asked.
+        With `at_least_one` a first batch larger than `max_bytes` is returned all the same, so that a reader moves on."""
+        ...
+
+    def watch(self, changed: Changed) -> None:
+        """Calls `changed` whenever the high watermark moves, until `unwatch`."""
+        ...
+
+    def unwatch(self, changed: Changed) -> None: ...
+
+    def offset_at(self, timestamp_ms: int) -> TimedOffset | None | Awaitable[TimedOffset | None]:
+        """The first record whose timestamp is at or after this one."""
+        ...
+
+    def latest_timestamp(self) -> TimedOffset | None | Awaitable[TimedOffset | None]:
+        """The record with the largest timestamp (the first of them)."""
+        ...
+
+    async def trim(self, before: int) -> int:
+        """Forgets everything below `before`; returns the new start offset."""
+        ...
+
+    @property
+    def size_bytes(self) -> int: ...
+
+
+class Topic(Protocol):
+    name: str
+    topic_id: UUID
+    config: Mapping[str, str]  # what was set for this topic; defaults are not in it
+    partitions: Sequence[Partition]
+    internal: bool
+
+
+class Table(Protocol):
+    """A compacted internal topic, read to its end: the durable dictionary behind every definition and every position."""
+
+    def get(self, key: bytes) -> bytes | None: ...
+
+    def items(self) -> Iterable[tuple[bytes, bytes]]: ...
+
+    def __len__(self) -> int: ...
+
+    def put(self, rows: Mapping[bytes, bytes | None]) -> None:
+        """Sets rows, or removes those whose value is None, all or none of them. Visible at once, durable after
+        `Log.synced`. Raises StorageError when it can't be written, and then nothing has changed."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Append:
+    """One batch for one partition, as a part of `Lease.commit`."""
+
+    topic: str
+    partition: int
+    batch: bytearray
+
+
+class Lease(Protocol):
+    """The right to write one slot of a table, held until `lost`."""
+
+    name: str
+    token: int  # grows with each holder
+    table: Table
+
+    @property
+    def lost(self) -> bool: ...
+
+    async def commit(self, rows: Mapping[bytes, bytes | None], appends: Sequence[Append] = ()) -> list[int]:
+        """Rows and appends happen together or not at all, also across a crash. Returns the base offsets; raises Fenced."""
+        ...
+
+
+class Log(Protocol):
+    async def create_topic(
+        self, name: str, partitions: int = 1, config: Mapping[str, str] | None = None, *, topic_id: UUID | None = None
+    ) -> Topic: ...
+
+    async def add_partitions(self, name: str, total: int) -> None: ...
+
+    async def configure_topic(self, name: str, config: Mapping[str, str]) -> None:
+        """Replaces what was set for the topic; takes effect at once."""
+        ...
+
+    async def delete_topic(self, name: str) -> None: ...
+
+    def topics(self) -> Mapping[str, Topic]: ...
+
+    def topic_by_id(self, topic_id: UUID) -> Topic | None: ...
+
+    def partition(self, topic: str, index: int) -> Partition | None: ...
+
+    def after_sync(self, synced: Synced) -> None:
+        """Calls `synced(None)` once everything appended so far is durable, `synced(error)` if it can't be. At once when
+        nothing is waiting for the disk."""
+        ...
+
+    async def synced(self) -> None:
+        """The same, for those who can wait; raises StorageError."""
+        ...
+
+    async def table(self, name: str, slot: int = 0) -> Table: ...
+
+    def leases(self, group: str, table: str) -> AsyncIterator[Lease]: ...
