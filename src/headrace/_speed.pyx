@@ -1,2 +1,949 @@
-# cython: language_level=3
-"""The compiled twin of the hot paths."""
+# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
+"""The compiled twin of `headrace.record.pure`: the same functions, the same answers, the same exceptions.
+
+Docstrings and the why are over there; here is only how. Buffers are taken by the simple buffer protocol; every read goes
+through a `Cursor` that knows its end; every write through an `Out` that grows. The exceptions are imported last, so that
+`headrace.record` may import this module while this module imports its errors.
+"""
+
+from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.mem cimport PyMem_Free, PyMem_Malloc, PyMem_Realloc
+from cpython.unicode cimport PyUnicode_DecodeUTF8
+from libc.stdint cimport INT64_MAX, INT64_MIN, int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.string cimport memcpy, memmove
+
+cdef extern from "Python.h":
+    const char* PyUnicode_AsUTF8AndSize(object text, Py_ssize_t* size) except NULL
+
+cdef extern from *:
+    """
+    #include <stddef.h>
+    #include <stdint.h>
+    #include <string.h>
+
+    /* Shifts rather than byte swaps: right on any byte order, and compilers make one instruction of them. */
+    static inline uint16_t hr_get16(const uint8_t *p) { return (uint16_t)((p[0] << 8) | p[1]); }
+    static inline uint32_t hr_get32(const uint8_t *p) {
+        return ((uint32_t)p[0] << 24) | ((uint32_t)p[1] << 16) | ((uint32_t)p[2] << 8) | (uint32_t)p[3];
+    }
+    static inline uint64_t hr_get64(const uint8_t *p) {
+        return ((uint64_t)hr_get32(p) << 32) | (uint64_t)hr_get32(p + 4);
+    }
+    static inline void hr_put16(uint8_t *p, uint16_t v) { p[0] = (uint8_t)(v >> 8); p[1] = (uint8_t)v; }
+    static inline void hr_put32(uint8_t *p, uint32_t v) {
+        p[0] = (uint8_t)(v >> 24); p[1] = (uint8_t)(v >> 16); p[2] = (uint8_t)(v >> 8); p[3] = (uint8_t)v;
+    }
+    static inline void hr_put64(uint8_t *p, uint64_t v) { hr_put32(p, (uint32_t)(v >> 32)); hr_put32(p + 4, (uint32_t)v); }
+
+    /* CRC-32C by eight tables: eight bytes a step, on any machine. */
+    static uint32_t hr_crc_tables[8][256];
+
+    static void hr_crc_init(void) {
+        for (uint32_t i = 0; i < 256; i++) {
+            uint32_t crc = i;
+            for (int bit = 0; bit < 8; bit++) crc = (crc >> 1) ^ (0x82F63B78u & (0u - (crc & 1u)));
+            hr_crc_tables[0][i] = crc;
+        }
+        for (uint32_t i = 0; i < 256; i++)
+            for (int t = 1; t < 8; t++)
+                hr_crc_tables[t][i] = (hr_crc_tables[t - 1][i] >> 8) ^ hr_crc_tables[0][hr_crc_tables[t - 1][i] & 0xFF];
+    }
+
+    static uint32_t hr_crc_soft(uint32_t crc, const uint8_t *p, size_t n) {
+        crc = ~crc;
+        while (n >= 8) {
+            uint32_t low = crc ^ ((uint32_t)p[0] | ((uint32_t)p[1] << 8) | ((uint32_t)p[2] << 16) | ((uint32_t)p[3] << 24));
+            crc = hr_crc_tables[7][low & 0xFF] ^ hr_crc_tables[6][(low >> 8) & 0xFF] ^
+                  hr_crc_tables[5][(low >> 16) & 0xFF] ^ hr_crc_tables[4][low >> 24] ^
+                  hr_crc_tables[3][p[4]] ^ hr_crc_tables[2][p[5]] ^ hr_crc_tables[1][p[6]] ^ hr_crc_tables[0][p[7]];
+            p += 8; n -= 8;
+        }
+        while (n--) crc = (crc >> 8) ^ hr_crc_tables[0][(crc ^ *p++) & 0xFF];
+        return ~crc;
+    }
+
+    /* And by the processor's own instruction, where it has one; that is asked at run time. */
+    #if defined(__x86_64__) && (defined(__GNUC__) || defined(__clang__))
+    #include <nmmintrin.h>
+    __attribute__((target("sse4.2"))) static uint32_t hr_crc_hard(uint32_t crc, const uint8_t *p, size_t n) {
+        uint64_t wide = (uint32_t)~crc;
+        while (n >= 8) { uint64_t v; memcpy(&v, p, 8); wide = _mm_crc32_u64(wide, v); p += 8; n -= 8; }
+        uint32_t narrow = (uint32_t)wide;
+        while (n--) narrow = _mm_crc32_u8(narrow, *p++);
+        return ~narrow;
+    }
+    static int hr_crc_has_hard(void) { __builtin_cpu_init(); return __builtin_cpu_supports("sse4.2") != 0; }
+    #else
+    static uint32_t hr_crc_hard(uint32_t crc, const uint8_t *p, size_t n) { return hr_crc_soft(crc, p, n); }
+    static int hr_crc_has_hard(void) { return 0; }
+    #endif
+    """
+    uint16_t get16 "hr_get16"(const uint8_t* p) noexcept nogil
+    uint32_t get32 "hr_get32"(const uint8_t* p) noexcept nogil
+    uint64_t get64 "hr_get64"(const uint8_t* p) noexcept nogil
+    void put16 "hr_put16"(uint8_t* p, uint16_t v) noexcept nogil
+    void put32 "hr_put32"(uint8_t* p, uint32_t v) noexcept nogil
+    void put64 "hr_put64"(uint8_t* p, uint64_t v) noexcept nogil
+    void crc_init "hr_crc_init"() noexcept nogil
+    uint32_t crc_soft "hr_crc_soft"(uint32_t crc, const uint8_t* p, size_t n) noexcept nogil
+    uint32_t crc_hard "hr_crc_hard"(uint32_t crc, const uint8_t* p, size_t n) noexcept nogil
+    int crc_has_hard "hr_crc_has_hard"() noexcept nogil
+
+crc_init()
+cdef bint HARDWARE_CRC = crc_has_hard()
+
+cdef enum:  # as in pure
+    HEADER_SIZE = 61
+    LENGTH_BASE = 12
+    CRC_START = 21
+    LOG_APPEND_TIME = 0x08
+    SMALLEST_RECORD = 7
+    LONGEST_STRING = 0x7FFF
+    INLINE_BYTES = 512
+    STACK_BYTES = 1024
+
+
+cdef inline uint32_t crc_of(uint32_t crc, const uint8_t* p, size_t n) noexcept nogil:
+    return crc_hard(crc, p, n) if HARDWARE_CRC else crc_soft(crc, p, n)
+
+
+# Batches ---------------------------------------------------------------------------------------------------------------
+
+
+def crc32c(data, uint32_t value=0):
+    """CRC-32C (Castagnoli) of `data`, going on from `value`."""
+    cdef Py_buffer view
+    PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
+    value = crc_of(value, <const uint8_t*>view.buf, view.len)
+    PyBuffer_Release(&view)
+    return value
+
+
+def crc32c_tables(data, uint32_t value=0):
+    """The same without the processor's instruction, so that tests can reach it on any machine."""
+    cdef Py_buffer view
+    PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
+    value = crc_soft(value, <const uint8_t*>view.buf, view.len)
+    PyBuffer_Release(&view)
+    return value
+
+
+def check_batch(buf, Py_ssize_t start, Py_ssize_t end):
+    """See `headrace.record.pure.batches.check_batch`."""
+    cdef Py_buffer view
+    PyObject_GetBuffer(buf, &view, PyBUF_SIMPLE)
+    try:
+        if start < 0 or end > view.len or start > end:
+            raise CorruptBatch("the range is outside the buffer")
+        return checked(<const uint8_t*>view.buf + start, end - start)
+    finally:
+        PyBuffer_Release(&view)
+
+
+cdef tuple checked(const uint8_t* p, Py_ssize_t size):
+    if size > 16 and p[16] < 2:
+        raise UnsupportedMagic(f"message format v{p[16]} is not supported")
+    if size < HEADER_SIZE:
+        raise CorruptBatch("shorter than a batch header")
+    if <int32_t>get32(p + 8) != size - LENGTH_BASE:
+        raise CorruptBatch("the batch length does not match the bytes given")
+    if p[16] != 2:
+        raise CorruptBatch("unknown message format")
+    if crc_of(0, p + CRC_START, size - CRC_START) != get32(p + 17):
+        raise CorruptBatch("wrong CRC")
+    cdef int32_t delta = <int32_t>get32(p + 23)
+    cdef int32_t count = <int32_t>get32(p + 57)
+    if count <= 0:
+        raise InconsistentBatch("no records")
+    if delta != count - 1:
+        raise InconsistentBatch("the last offset delta does not match the record count")
+    return (
+        <int16_t>get16(p + 21), delta, <int64_t>get64(p + 27), <int64_t>get64(p + 35),
+        <int64_t>get64(p + 43), <int16_t>get16(p + 51), <int32_t>get32(p + 53), count,
+    )
+
+
+def stamp_batch(buf, Py_ssize_t start, int64_t base_offset, int32_t leader_epoch):
+    """See `headrace.record.pure.batches.stamp_batch`."""
+    cdef Py_buffer view
+    PyObject_GetBuffer(buf, &view, PyBUF_WRITABLE)
+    cdef bint fits = start >= 0 and view.len - start >= 16
+    cdef uint8_t* p
+    if fits:
+        p = <uint8_t*>view.buf + start
+        put64(p, <uint64_t>base_offset)
+        put32(p + 12, <uint32_t>leader_epoch)
+    PyBuffer_Release(&view)
+    if not fits:
+        raise CorruptBatch("the range is outside the buffer")
+
+
+def stamp_append_time(buf, Py_ssize_t start, Py_ssize_t end, int64_t now_ms):
+    """See `headrace.record.pure.batches.stamp_append_time`."""
+    cdef Py_buffer view
+    PyObject_GetBuffer(buf, &view, PyBUF_WRITABLE)
+    cdef uint8_t* p
+    try:
+        if start < 0 or end > view.len or start > end:
+            raise CorruptBatch("the range is outside the buffer")
+        if end - start < HEADER_SIZE:
+            raise CorruptBatch("shorter than a batch header")
+        p = <uint8_t*>view.buf + start
+        p[22] |= LOG_APPEND_TIME
+        put64(p + 35, <uint64_t>now_ms)
+        put32(p + 17, crc_of(0, p + CRC_START, end - start - CRC_START))
+    finally:
+        PyBuffer_Release(&view)
+
+
+def find_offset(buf, int64_t offset):
+    """See `headrace.record.pure.batches.find_offset`."""
+    cdef Py_buffer view
+    PyObject_GetBuffer(buf, &view, PyBUF_SIMPLE)
+    cdef Py_ssize_t found = found_offset(<const uint8_t*>view.buf, view.len, offset)
+    PyBuffer_Release(&view)
+    return found
+
+
+cdef Py_ssize_t found_offset(const uint8_t* p, Py_ssize_t size, int64_t offset) noexcept nogil:
+    cdef Py_ssize_t pos = 0
+    cdef int32_t batch_length, delta
+    cdef int64_t base
+    while size - pos >= HEADER_SIZE:
+        base = <int64_t>get64(p + pos)
+        batch_length = <int32_t>get32(p + pos + 8)
+        delta = <int32_t>get32(p + pos + 23)
+        if batch_length < HEADER_SIZE - LENGTH_BASE:
+            return -1
+        # A sum beyond 64 bits is larger, or smaller, than any offset.
+        if delta >= 0:
+            if base > INT64_MAX - delta or base + delta >= offset:
+                return pos
+        elif base >= INT64_MIN - delta and base + delta >= offset:
+            return pos
+        pos += <Py_ssize_t>batch_length + LENGTH_BASE
+    return -1
+
+
+def whole_batches(buf):
+    """See `headrace.record.pure.batches.whole_batches`."""
+    cdef Py_buffer view
+    PyObject_GetBuffer(buf, &view, PyBUF_SIMPLE)
+    cdef const uint8_t* p = <const uint8_t*>view.buf
+    cdef Py_ssize_t pos = 0
+    cdef int32_t batch_length
+    while view.len - pos >= HEADER_SIZE:
+        batch_length = <int32_t>get32(p + pos + 8)
+        if batch_length < HEADER_SIZE - LENGTH_BASE or batch_length > view.len - pos - LENGTH_BASE:
+            break
+        pos += <Py_ssize_t>batch_length + LENGTH_BASE
+    PyBuffer_Release(&view)
+    return pos
+
+
+def scan_batches(buf, Py_ssize_t start, int64_t expected_offset, bint gaps=False):
+    """See `headrace.record.pure.batches.scan_batches`."""
+    cdef Py_buffer view
+    PyObject_GetBuffer(buf, &view, PyBUF_SIMPLE)
+    try:
+        if not 0 <= start <= view.len:
+            raise CorruptBatch("the range is outside the buffer")
+        return scanned(<const uint8_t*>view.buf, start, view.len, expected_offset, gaps)
+    finally:
+        PyBuffer_Release(&view)
+
+
+cdef tuple scanned(const uint8_t* data, Py_ssize_t pos, Py_ssize_t size, int64_t expected, bint gaps):
+    cdef list entries = []
+    cdef const uint8_t* p
+    cdef int32_t batch_length, delta
+    cdef int64_t base
+    cdef Py_ssize_t length
+    while size - pos >= HEADER_SIZE:
+        p = data + pos
+        base = <int64_t>get64(p)
+        batch_length = <int32_t>get32(p + 8)
+        delta = <int32_t>get32(p + 23)
+        if p[16] != 2 or batch_length < HEADER_SIZE - LENGTH_BASE or batch_length > size - pos - LENGTH_BASE:
+            break
+        if base != expected and expected != -1 and not (gaps and base > expected):
+            break
+        if base < 0 or delta < 0 or base > INT64_MAX - 1 - delta:
+            break
+        length = <Py_ssize_t>batch_length + LENGTH_BASE
+        if crc_of(0, p + CRC_START, length - CRC_START) != get32(p + 17):
+            break
+        entries.append((pos, base, base + delta, <int64_t>get64(p + 35), length))
+        expected = base + delta + 1
+        pos += length
+    return entries, pos
+
+
+# What is written: bytes that grow, on the stack as long as they are few -------------------------------------------------
+
+
+cdef struct Out:
+    uint8_t* data
+    Py_ssize_t size
+    Py_ssize_t room
+    bint owned
+
+
+cdef inline void begin(Out* out, uint8_t* stack, Py_ssize_t room) noexcept:
+    out.data = stack
+    out.size = 0
+    out.room = room
+    out.owned = False
+
+
+cdef int grow(Out* out, Py_ssize_t more) except -1:
+    cdef Py_ssize_t room = max(out.room * 2, out.size + more)
+    cdef uint8_t* data
+    if out.owned:
+        data = <uint8_t*>PyMem_Realloc(out.data, room)
+    else:
+        data = <uint8_t*>PyMem_Malloc(room)
+    if data == NULL:
+        raise MemoryError()
+    if not out.owned:
+        memcpy(data, out.data, out.size)
+    out.data = data
+    out.room = room
+    out.owned = True
+    return 0
+
+
+cdef inline uint8_t* more(Out* out, Py_ssize_t size) except NULL:
+    """Where the next `size` bytes go."""
+    if size > out.room - out.size:
+        grow(out, size)
+    cdef uint8_t* p = out.data + out.size
+    out.size += size
+    return p
+
+
+cdef inline void release(Out* out) noexcept:
+    if out.owned:
+        PyMem_Free(out.data)
+        out.owned = False
+
+
+cdef inline int add8(Out* out, uint8_t v) except -1:
+    more(out, 1)[0] = v
+    return 0
+
+
+cdef inline int add16(Out* out, int16_t v) except -1:
+    put16(more(out, 2), <uint16_t>v)
+    return 0
+
+
+cdef inline int add32(Out* out, int32_t v) except -1:
+    put32(more(out, 4), <uint32_t>v)
+    return 0
+
+
+cdef inline int add64(Out* out, int64_t v) except -1:
+    put64(more(out, 8), <uint64_t>v)
+    return 0
+
+
+cdef inline int add_uvarint(Out* out, uint64_t v) except -1:
+    while v >= 0x80:
+        add8(out, <uint8_t>(v & 0x7F) | 0x80)
+        v >>= 7
+    return add8(out, <uint8_t>v)
+
+
+cdef inline int add_varint(Out* out, int32_t v) except -1:
+    return add_uvarint(out, (<uint32_t>v << 1) ^ (<uint32_t>0 - (<uint32_t>v >> 31)))
+
+
+cdef inline int add_varlong(Out* out, int64_t v) except -1:
+    return add_uvarint(out, (<uint64_t>v << 1) ^ (<uint64_t>0 - (<uint64_t>v >> 63)))
+
+
+cdef inline int add_raw(Out* out, const void* data, Py_ssize_t size) except -1:
+    if size:
+        memcpy(more(out, size), data, size)
+    return 0
+
+
+cdef int add_content(Out* out, object content) except -1:
+    """Any bytes-like object."""
+    cdef Py_buffer view
+    if PyBytes_CheckExact(content):
+        return add_raw(out, PyBytes_AS_STRING(content), PyBytes_GET_SIZE(content))
+    PyObject_GetBuffer(content, &view, PyBUF_SIMPLE)
+    try:
+        add_raw(out, view.buf, view.len)
+    finally:
+        PyBuffer_Release(&view)
+    return 0
+
+
+cdef int add_string(Out* out, str text, bint flexible) except -1:
+    cdef Py_ssize_t size
+    cdef const char* data = PyUnicode_AsUTF8AndSize(text, &size)
+    if size > LONGEST_STRING:
+        raise ValueError("a string is too long for the protocol")
+    if flexible:
+        add_uvarint(out, size + 1)
+    else:
+        add16(out, <int16_t>size)
+    return add_raw(out, data, size)
+
+
+cdef int add_topic(Out* out, object topic, bint by_id, bint flexible) except -1:
+    if by_id:
+        if not isinstance(topic, bytes) or len(<bytes>topic) != 16:
+            raise ValueError("this version names topics by their 16-byte id")
+        return add_raw(out, PyBytes_AS_STRING(topic), 16)
+    if isinstance(topic, str):
+        return add_string(out, topic, flexible)
+    raise ValueError("this version names topics by their name")
+
+
+cdef inline int add_length(Out* out, Py_ssize_t length, bint flexible) except -1:
+    if length > 0x7FFFFFFF:
+        raise OverflowError("too long for the protocol")
+    if flexible:
+        return add_uvarint(out, length + 1)
+    return add32(out, <int32_t>length)
+
+
+# Records ---------------------------------------------------------------------------------------------------------------
+
+
+def encode_records(records):
+    """See `headrace.record.pure.records.encode_records`."""
+    cdef Out out
+    cdef uint8_t[STACK_BYTES] stack
+    begin(&out, stack, STACK_BYTES)
+    try:
+        for offset_delta, timestamp_delta, key, value, headers in records:
+            add_record(&out, offset_delta, timestamp_delta, key, value, headers)
+        return PyBytes_FromStringAndSize(<char*>out.data, out.size)
+    finally:
+        release(&out)
+
+
+cdef int add_record(Out* out, int32_t offset_delta, int64_t timestamp_delta, key, value, headers) except -1:
+    cdef Py_ssize_t start = out.size
+    cdef Py_ssize_t length
+    more(out, 5)  # the length comes first and is known last
+    add8(out, 0)
+    add_varlong(out, timestamp_delta)
+    add_varint(out, offset_delta)
+    add_bytes(out, key)
+    add_bytes(out, value)
+    add_varint(out, len(headers))
+    for name, content in headers:
+        add_bytes(out, (<str?>name).encode("utf-8", "surrogateescape"))
+        add_bytes(out, content)
+    length = out.size - start - 5
+    if length > 0x7FFFFFFF:
+        raise OverflowError("does not fit a varint")
+    out.size = start
+    add_varint(out, <int32_t>length)
+    memmove(out.data + out.size, out.data + start + 5, length)
+    out.size += length
+    return 0
+
+
+cdef int add_bytes(Out* out, content) except -1:
+    cdef Py_buffer view
+    if content is None:
+        return add8(out, 1)
+    if PyBytes_CheckExact(content):
+        if PyBytes_GET_SIZE(content) > 0x7FFFFFFF:
+            raise OverflowError("does not fit a varint")
+        add_varint(out, <int32_t>PyBytes_GET_SIZE(content))
+        return add_raw(out, PyBytes_AS_STRING(content), PyBytes_GET_SIZE(content))
+    PyObject_GetBuffer(content, &view, PyBUF_SIMPLE)
+    try:
+        if view.len > 0x7FFFFFFF:
+            raise OverflowError("does not fit a varint")
+        add_varint(out, <int32_t>view.len)
+        add_raw(out, view.buf, view.len)
+    finally:
+        PyBuffer_Release(&view)
+    return 0
+
+
+def decode_records(payload, int64_t count, int64_t base_offset=0, int64_t base_timestamp=0):
+    """See `headrace.record.pure.records.decode_records`."""
+    cdef Py_buffer view
+    PyObject_GetBuffer(payload, &view, PyBUF_SIMPLE)
+    try:
+        return decoded(<const uint8_t*>view.buf, view.len, count, base_offset, base_timestamp)
+    finally:
+        PyBuffer_Release(&view)
+
+
+cdef struct Cursor:
+    const uint8_t* data
+    Py_ssize_t pos
+    Py_ssize_t end
+    bint flexible
+    int failed  # why the readers below, which raise nothing themselves, had to give up
+
+
+cdef enum:
+    CUT = 1
+    TOO_LONG = 2
+
+
+cdef inline uint32_t read_uvarint(Cursor* c) noexcept nogil:
+    cdef uint32_t value = 0
+    cdef uint8_t byte
+    cdef int shift = 0
+    while shift < 35:
+        if c.pos >= c.end:
+            c.failed = CUT
+            return 0
+        byte = c.data[c.pos]
+        c.pos += 1
+        value |= <uint32_t>(byte & 0x7F) << shift
+        if byte < 0x80:
+            return value
+        shift += 7
+    c.failed = TOO_LONG
+    return 0
+
+
+cdef inline int32_t read_varint(Cursor* c) noexcept nogil:
+    cdef uint32_t value = read_uvarint(c)
+    return <int32_t>((value >> 1) ^ (<uint32_t>0 - (value & 1)))
+
+
+cdef inline int64_t read_varlong(Cursor* c) noexcept nogil:
+    cdef uint64_t value = 0
+    cdef uint8_t byte
+    cdef int shift = 0
+    while shift < 70:
+        if c.pos >= c.end:
+            c.failed = CUT
+            return 0
+        byte = c.data[c.pos]
+        c.pos += 1
+        value |= <uint64_t>(byte & 0x7F) << shift
+        if byte < 0x80:
+            return <int64_t>((value >> 1) ^ (<uint64_t>0 - (value & 1)))
+        shift += 7
+    c.failed = TOO_LONG
+    return 0
+
+
+cdef inline object read_bytes(Cursor* c, Py_ssize_t record_end):
+    cdef int32_t length = read_varint(c)
+    if length < 0 or c.failed:
+        return None
+    if length > record_end - c.pos:
+        c.failed = CUT
+        return None
+    c.pos += length
+    return PyBytes_FromStringAndSize(<const char*>c.data + c.pos - length, length)
+
+
+cdef tuple read_headers(Cursor* c, Py_ssize_t record_end, int32_t count):
+    cdef int32_t length, i
+    cdef list headers = []
+    if count < 0 or count > record_end - c.pos:
+        c.failed = CUT
+        return ()
+    for i in range(count):
+        length = read_varint(c)
+        if c.failed or length < 0 or length > record_end - c.pos:
+            c.failed = CUT
+            return ()
+        name = PyUnicode_DecodeUTF8(<const char*>c.data + c.pos, length, "surrogateescape")
+        c.pos += length
+        content = read_bytes(c, record_end)
+        if c.failed:
+            return ()
+        headers.append((name, content))
+    return tuple(headers)
+
+
+cdef list decoded(const uint8_t* data, Py_ssize_t size, int64_t count, int64_t base_offset, int64_t base_timestamp):
+    if not 0 <= count <= size // SMALLEST_RECORD:
+        raise CorruptBatch("the record count does not fit the records")
+    cdef Cursor c
+    c.data = data
+    c.pos = 0
+    c.end = size
+    c.failed = 0
+    cdef list records = []
+    cdef int64_t i, offset, timestamp
+    cdef int32_t length, header_count
+    cdef Py_ssize_t record_end
+    for i in range(count):
+        length = read_varint(&c)
+        if c.failed or length < 0 or length > size - c.pos:
+            raise CorruptBatch("malformed record")
+        record_end = c.pos + length
+        c.pos += 1  # attributes
+        timestamp = <int64_t>(<uint64_t>base_timestamp + <uint64_t>read_varlong(&c))
+        offset = <int64_t>(<uint64_t>base_offset + <uint64_t>(<int64_t>read_varint(&c)))
+        key = read_bytes(&c, record_end)
+        value = read_bytes(&c, record_end)
+        header_count = read_varint(&c)
+        headers = read_headers(&c, record_end, header_count) if header_count and not c.failed else ()
+        if c.failed or c.pos != record_end:
+            raise CorruptBatch("malformed record")
+        records.append((offset, timestamp, key, value, headers))
+    if c.pos != size:
+        raise CorruptBatch("bytes after the last record")
+    return records
+
+
+# What is read of a request: a cursor that raises -----------------------------------------------------------------------
+
+
+cdef int start_cursor(Cursor* c, Py_buffer* view, Py_ssize_t start, Py_ssize_t end, bint flexible) except -1:
+    if start < 0 or end > view.len or start > end:
+        raise MalformedRequest("the range is outside the buffer")
+    c.data = <const uint8_t*>view.buf
+    c.pos = start
+    c.end = end
+    c.flexible = flexible
+    c.failed = 0
+    return 0
+
+
+cdef inline const uint8_t* take(Cursor* c, int64_t size) except NULL:
+    if size > c.end - c.pos:
+        raise MalformedRequest("the request ends too early")
+    c.pos += size
+    return c.data + c.pos - size
+
+
+cdef inline int16_t take16(Cursor* c) except? -1:
+    return <int16_t>get16(take(c, 2))
+
+
+cdef inline int32_t take32(Cursor* c) except? -1:
+    return <int32_t>get32(take(c, 4))
+
+
+cdef inline int64_t take64(Cursor* c) except? -1:
+    return <int64_t>get64(take(c, 8))
+
+
+cdef inline int64_t take_uvarint(Cursor* c) except -1:
+    cdef uint32_t value = read_uvarint(c)
+    if c.failed == CUT:
+        raise MalformedRequest("the request ends too early")
+    if c.failed:
+        raise MalformedRequest("a varint is too long")
+    return value
+
+
+cdef object take_nullable_string(Cursor* c):
+    cdef int64_t length = take_uvarint(c) - 1 if c.flexible else take16(c)
+    if length < 0:
+        return None
+    if length > LONGEST_STRING:
+        raise MalformedRequest("a string is too long")
+    cdef const uint8_t* p = take(c, length)
+    try:
+        return PyUnicode_DecodeUTF8(<const char*>p, length, NULL)
+    except UnicodeDecodeError:
+        raise MalformedRequest("a string is not UTF-8") from None
+
+
+cdef object take_topic(Cursor* c, bint by_id):
+    if by_id:
+        return PyBytes_FromStringAndSize(<const char*>take(c, 16), 16)
+    return take_string(c)
+
+
+cdef str take_string(Cursor* c):
+    text = take_nullable_string(c)
+    if text is None:
+        raise MalformedRequest("a field is null that must not be")
+    return text
+
+
+cdef int64_t take_array(Cursor* c) except -1:
+    cdef int64_t length = take_uvarint(c) - 1 if c.flexible else take32(c)
+    if length < 0:
+        raise MalformedRequest("a field is null that must not be")
+    if length > c.end - c.pos:
+        raise MalformedRequest("the request ends too early")
+    return length
+
+
+cdef inline int skip_tags(Cursor* c) except -1:
+    cdef int64_t i, count
+    if c.flexible:
+        count = take_uvarint(c)
+        for i in range(count):
+            take_uvarint(c)
+            take(c, take_uvarint(c))
+    return 0
+
+
+# Produce ---------------------------------------------------------------------------------------------------------------
+
+
+def parse_produce(buf, Py_ssize_t start, Py_ssize_t end, int version):
+    """See `headrace.record.pure.produce.parse_produce`."""
+    if not 3 <= version <= 13:
+        raise MalformedRequest(f"Produce has no version {version}")
+    cdef Py_buffer view
+    cdef Cursor c
+    PyObject_GetBuffer(buf, &view, PyBUF_SIMPLE)
+    try:
+        start_cursor(&c, &view, start, end, version >= 9)
+        return parsed_produce(&c, version)
+    finally:
+        PyBuffer_Release(&view)
+
+
+cdef tuple parsed_produce(Cursor* c, int version):
+    cdef list topics = []
+    cdef list partitions
+    cdef int64_t i, j, topic_count, partition_count, length
+    cdef int32_t index
+    transactional_id = take_nullable_string(c)
+    cdef int16_t acks = take16(c)
+    cdef int32_t timeout_ms = take32(c)
+    topic_count = take_array(c)
+    for i in range(topic_count):
+        topic = take_topic(c, version >= 13)
+        partitions = []
+        partition_count = take_array(c)
+        for j in range(partition_count):
+            index = take32(c)
+            length = take_uvarint(c) - 1 if c.flexible else take32(c)
+            if length < 0:
+                skip_tags(c)
+                partitions.append((index, -1, -1))
+            else:
+                take(c, length)
+                records_end = c.pos
+                skip_tags(c)
+                partitions.append((index, records_end - length, records_end))
+        skip_tags(c)
+        topics.append((topic, partitions))
+    skip_tags(c)
+    return transactional_id, acks, timeout_ms, topics
+
+
+def encode_produce_response(int version, int32_t correlation_id, topics, int32_t throttle_ms):
+    """See `headrace.record.pure.produce.encode_produce_response`."""
+    if not 3 <= version <= 13:
+        raise ValueError(f"Produce has no version {version}")
+    cdef Out out
+    cdef uint8_t[STACK_BYTES] stack
+    begin(&out, stack, STACK_BYTES)
+    try:
+        add_produce_response(&out, version, correlation_id, topics, throttle_ms)
+        return PyBytes_FromStringAndSize(<char*>out.data, out.size)
+    finally:
+        release(&out)
+
+
+cdef int add_produce_response(Out* out, int version, int32_t correlation_id, topics, int32_t throttle_ms) except -1:
+    cdef bint flexible = version >= 9
+    add32(out, 0)
+    add32(out, correlation_id)
+    if flexible:
+        add8(out, 0)
+    add_length(out, len(topics), flexible)
+    for topic, partitions in topics:
+        add_topic(out, topic, version >= 13, flexible)
+        add_length(out, len(partitions), flexible)
+        for index, error, base_offset, append_time_ms, log_start_offset, message in partitions:
+            add32(out, index)
+            add16(out, error)
+            add64(out, base_offset)
+            add64(out, append_time_ms)
+            if version >= 5:
+                add64(out, log_start_offset)
+            if version >= 8:
+                add_length(out, 0, flexible)
+                if message is not None:
+                    add_string(out, message, flexible)
+                elif flexible:
+                    add8(out, 0)
+                else:
+                    add16(out, -1)
+            if flexible:
+                add8(out, 0)
+        if flexible:
+            add8(out, 0)
+    add32(out, throttle_ms)
+    if flexible:
+        add8(out, 0)
+    put32(out.data, <uint32_t>(out.size - 4))
+    return 0
+
+
+# Fetch -----------------------------------------------------------------------------------------------------------------
+
+
+def parse_fetch(buf, Py_ssize_t start, Py_ssize_t end, int version):
+    """See `headrace.record.pure.fetch.parse_fetch`."""
+    if not 4 <= version <= 18:
+        raise MalformedRequest(f"Fetch has no version {version}")
+    cdef Py_buffer view
+    cdef Cursor c
+    PyObject_GetBuffer(buf, &view, PyBUF_SIMPLE)
+    try:
+        start_cursor(&c, &view, start, end, version >= 12)
+        return parsed_fetch(&c, version)
+    finally:
+        PyBuffer_Release(&view)
+
+
+cdef tuple parsed_fetch(Cursor* c, int version):
+    cdef list topics = [], forgotten = []
+    cdef list partitions
+    cdef int64_t i, j, topic_count, partition_count
+    cdef int32_t session_id = 0, session_epoch = -1, index, leader_epoch = -1, last_epoch = -1
+    cdef int64_t fetch_offset, log_start = -1
+    if version <= 14:
+        take32(c)
+    cdef int32_t max_wait_ms = take32(c)
+    cdef int32_t min_bytes = take32(c)
+    cdef int32_t max_bytes = take32(c)
+    cdef int8_t isolation_level = <int8_t>take(c, 1)[0]
+    if version >= 7:
+        session_id = take32(c)
+        session_epoch = take32(c)
+    topic_count = take_array(c)
+    for i in range(topic_count):
+        topic = take_topic(c, version >= 13)
+        partitions = []
+        partition_count = take_array(c)
+        for j in range(partition_count):
+            index = take32(c)
+            if version >= 9:
+                leader_epoch = take32(c)
+            fetch_offset = take64(c)
+            if version >= 12:
+                last_epoch = take32(c)
+            if version >= 5:
+                log_start = take64(c)
+            partition_max_bytes = take32(c)
+            skip_tags(c)
+            partitions.append((index, leader_epoch, fetch_offset, last_epoch, log_start, partition_max_bytes))
+        skip_tags(c)
+        topics.append((topic, partitions))
+    if version >= 7:
+        topic_count = take_array(c)
+        for i in range(topic_count):
+            topic = take_topic(c, version >= 13)
+            partitions = []
+            partition_count = take_array(c)
+            for j in range(partition_count):
+                partitions.append(take32(c))
+            skip_tags(c)
+            forgotten.append((topic, partitions))
+    if version >= 11:
+        take_string(c)
+    skip_tags(c)
+    return max_wait_ms, min_bytes, max_bytes, isolation_level, session_id, session_epoch, topics, forgotten
+
+
+def fetch_partition_header(int version, int32_t index, int16_t error, int64_t high_watermark,
+                           int64_t last_stable_offset, int64_t log_start_offset, aborted, Py_ssize_t records_len):
+    """See `headrace.record.pure.fetch.fetch_partition_header`."""
+    cdef Out out
+    cdef uint8_t[STACK_BYTES] stack
+    begin(&out, stack, STACK_BYTES)
+    try:
+        add_partition_header(
+            &out, version, index, error, high_watermark, last_stable_offset, log_start_offset, aborted, records_len
+        )
+        return PyBytes_FromStringAndSize(<char*>out.data, out.size)
+    finally:
+        release(&out)
+
+
+cdef int add_partition_header(Out* out, int version, int32_t index, int16_t error, int64_t high_watermark,
+                              int64_t last_stable_offset, int64_t log_start_offset, aborted,
+                              Py_ssize_t records_len) except -1:
+    cdef bint flexible = version >= 12
+    add32(out, index)
+    add16(out, error)
+    add64(out, high_watermark)
+    add64(out, last_stable_offset)
+    if version >= 5:
+        add64(out, log_start_offset)
+    if aborted is None:
+        add_length(out, -1, flexible)
+    else:
+        add_length(out, len(aborted), flexible)
+        for producer_id, first_offset in aborted:
+            add64(out, producer_id)
+            add64(out, first_offset)
+            if flexible:
+                add8(out, 0)
+    if version >= 11:
+        add32(out, -1)
+    return add_length(out, records_len, flexible)
+
+
+def encode_fetch_response(int version, int32_t correlation_id, int16_t error, int32_t session_id,
+                          int32_t throttle_ms, topics):
+    """See `headrace.record.pure.fetch.encode_fetch_response`."""
+    if not 4 <= version <= 18:
+        raise ValueError(f"Fetch has no version {version}")
+    cdef Out out
+    cdef uint8_t[STACK_BYTES] stack
+    begin(&out, stack, STACK_BYTES)
+    try:
+        return fetch_pieces(&out, version, correlation_id, error, session_id, throttle_ms, topics)
+    finally:
+        release(&out)
+
+
+cdef list fetch_pieces(Out* out, int version, int32_t correlation_id, int16_t error, int32_t session_id,
+                       int32_t throttle_ms, topics):
+    cdef bint flexible = version >= 12
+    cdef list pieces = []
+    cdef Py_ssize_t total = 0, length
+    add32(out, 0)
+    add32(out, correlation_id)
+    if flexible:
+        add8(out, 0)
+    add32(out, throttle_ms)
+    if version >= 7:
+        add16(out, error)
+        add32(out, session_id)
+    add_length(out, len(topics), flexible)
+    for topic, partitions in topics:
+        add_topic(out, topic, version >= 13, flexible)
+        add_length(out, len(partitions), flexible)
+        for index, code, high_watermark, stable, log_start, aborted, records in partitions:
+            length = -1 if records is None else len(records)
+            add_partition_header(out, version, index, code, high_watermark, stable, log_start, aborted, length)
+            if length > INLINE_BYTES:
+                total += out.size + length
+                pieces.append(PyBytes_FromStringAndSize(<char*>out.data, out.size))
+                pieces.append(records)
+                out.size = 0
+            elif length > 0:
+                add_content(out, records)
+            if flexible:
+                add8(out, 0)
+        if flexible:
+            add8(out, 0)
+    if flexible:
+        add8(out, 0)
+    if out.size:
+        total += out.size
+        pieces.append(PyBytes_FromStringAndSize(<char*>out.data, out.size))
+    if total - 4 > 0x7FFFFFFF:
+        raise OverflowError("too long for the protocol")
+    # Nobody else has seen this object yet, so its first four bytes may still be written.
+    put32(<uint8_t*>PyBytes_AS_STRING(pieces[0]), <uint32_t>(total - 4))
+    return pieces
+
+
+from headrace.record.errors import CorruptBatch, InconsistentBatch, MalformedRequest, UnsupportedMagic  # noqa: E402

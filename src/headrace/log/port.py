@@ -37,6 +37,16 @@ class TimedOffset:
     timestamp_ms: int
 
 
+@dataclass(frozen=True, slots=True)
+class StorageInfo:
+    """Where an engine keeps its bytes, and how many it can."""
+
+    folder: str
+    total_bytes: int
+    usable_bytes: int
+
+
+Buffer = bytes | bytearray | memoryview
 Changed = Callable[[], None]
 Synced = Callable[[Exception | None], None]
 
@@ -57,7 +67,7 @@ class Partition(Protocol):
         batch is an idempotent producer's retry. It is durable when `Log.after_sync` says so."""
         ...
 
-    def read(self, offset: int, max_bytes: int, *, at_least_one: bool = True) -> bytes | Awaitable[bytes]:
+    def read(self, offset: int, max_bytes: int, *, at_least_one: bool = True) -> Buffer | Awaitable[Buffer]:
         """Whole batches from the one that holds `offset` up to the high watermark; an awaitable when the disk must be asked.
         With `at_least_one` a first batch larger than `max_bytes` is returned all the same, so that a reader moves on."""
         ...
@@ -68,11 +78,11 @@ class Partition(Protocol):
 
     def unwatch(self, changed: Changed) -> None: ...
 
-    def offset_at(self, timestamp_ms: int) -> TimedOffset | None | Awaitable[TimedOffset | None]:
+    async def offset_at(self, timestamp_ms: int) -> TimedOffset | None:
         """The first record whose timestamp is at or after this one."""
         ...
 
-    def latest_timestamp(self) -> TimedOffset | None | Awaitable[TimedOffset | None]:
+    async def latest_timestamp(self) -> TimedOffset | None:
         """The record with the largest timestamp (the first of them)."""
         ...
 
@@ -158,6 +168,13 @@ class Log(Protocol):
     async def synced(self) -> None:
         """The same, for those who can wait; raises StorageError."""
         ...
+
+    @property
+    def backlogged(self) -> bool:
+        """More waits for the disk than may: stop reading from producers until `after_sync`."""
+        ...
+
+    def storage(self) -> StorageInfo: ...
 
     async def table(self, name: str, slot: int = 0) -> Table: ...
 

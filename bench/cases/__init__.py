@@ -1,0 +1,32 @@
+"""What is measured: one file for each idea, each with its cases. A case uses only the rig it is given."""
+
+from __future__ import annotations
+
+from bench.cases import (
+    growth,
+    java_tools,
+    librdkafka,
+    memory,
+    partitions,
+    raw_fetch,
+    raw_produce,
+    round_trip,
+    slow_reader,
+    start_up,
+    synced,
+)
+from bench.model import Case
+
+ALL: tuple[Case, ...] = (
+    *raw_produce.CASES,
+    *raw_fetch.CASES,
+    *synced.CASES,
+    *librdkafka.CASES,
+    *java_tools.CASES,
+    *round_trip.CASES,
+    *start_up.CASES,
+    *memory.CASES,
+    *slow_reader.CASES,
+    *growth.CASES,
+    *partitions.CASES,
+)

@@ -1,0 +1,72 @@
+"""Produce requests, acks=1, as fast as one or many connections send them, and what each costs the server in CPU."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from bench import frames
+from bench.model import Case, Measured, Mode, Row
+from bench.rig import Rig
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    key: str
+    batch_bytes: int  # 0 for a single record of 100 bytes
+    connections: int
+    window: int
+    cpu: bool = False
+
+
+SHAPES = (
+    Shape("one-1", 0, connections=1, window=1, cpu=True),
+    Shape("one-16", 0, connections=16, window=1, cpu=True),
+    Shape("16k", 16_384, connections=1, window=1),
+    Shape("64k", 65_536, connections=1, window=1),
+    Shape("16k-4", 16_384, connections=4, window=5),
+    Shape("64k-4", 65_536, connections=4, window=5),
+)
+
+
+def measure(rig: Rig) -> Measured:
+    rig.create_topic("warm")
+    rig.produce("warm", [frames.produce("warm", frames.batch(1))], connections=16, seconds=rig.effort.warm_seconds)
+    measured: Measured = {}
+    for shape in SHAPES:
+        topic = f"raw-{shape.key}"
+        rig.create_topic(topic)
+        batch = frames.batch_of(shape.batch_bytes) if shape.batch_bytes else frames.batch(1)
+        request = frames.produce(topic, batch)
+        for seconds in (rig.effort.warm_seconds / 4, rig.effort.seconds):
+            load = rig.produce(topic, [request], connections=shape.connections, window=shape.window, seconds=seconds)
+        measured[shape.key] = load.rate * len(batch.data) / 1e6 if shape.batch_bytes else load.rate
+        measured[f"{shape.key}-p99"] = load.p99_us / 1e3
+        if shape.cpu:
+            measured[f"{shape.key}-cpu"] = load.server_cpu_us
+    return measured
+
+
+CASES = (
+    Case(
+        name="raw-produce",
+        title="Produce requests, acks=1",
+        about="Headrace with `--durability flush` against Kafka as shipped: neither syncs before it acknowledges. "
+        "`loadgen` replays a prebuilt request; a connection waits for each answer unless a window is given.",
+        ours=Mode.HEADRACE_FLUSH,
+        theirs=Mode.KAFKA,
+        also=Mode.HEADRACE,
+        measure=measure,
+        rows=(
+            Row("one-1", "1 record a request, 1 connection", "req/s", aim_ratio=1.3),
+            Row("one-16", "1 record a request, 16 connections", "req/s", aim_ratio=1.3),
+            Row("16k", "16 KB batches, 1 connection", "MB/s", aim_ratio=1.5),
+            Row("64k", "64 KB batches, 1 connection", "MB/s", aim_ratio=2.0),
+            Row("16k-4", "16 KB batches, 4 connections, window 5", "MB/s"),
+            Row("64k-4", "64 KB batches, 4 connections, window 5", "MB/s"),
+            Row("one-1-p99", "p99 latency, 1 record, 1 connection", "ms", better="less"),
+            Row("one-16-p99", "p99 latency, 1 record, 16 connections", "ms", better="less"),
+            Row("one-1-cpu", "server CPU a request, 1 connection", "µs", better="less", aim_ratio=0.5),
+            Row("one-16-cpu", "server CPU a request, 16 connections", "µs", better="less", aim_ratio=0.5),
+        ),
+    ),
+)

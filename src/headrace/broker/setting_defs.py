@@ -1,0 +1,332 @@
+"""Every server setting there is, under Apache Kafka 4.3's own names, types, defaults and limits.
+
+Three kinds:
+
+    _EFFECTIVE   does here what it does in Kafka
+    _INERT       a Kafka setting about a mechanism that this server doesn't have (threads, replication, a controller).
+                 It is accepted, checked and shown, so that an existing configuration can be used as it is, and the
+                 server names the inert settings that were given when it starts
+    REFUSED      must not be taken in silence: an operator who asks for TLS must not get plain text. The sentence says
+                 what to do instead
+
+`durability` and `max.partitions` are our own. One default differs from Kafka's code: `group.initial.rebalance.delay.ms`
+is 0, as in the configuration that Kafka ships for one node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from headrace.log.config_types import (
+    MAX_INT,
+    MAX_LONG,
+    ConfigDef,
+    ConfigType,
+    Validator,
+    Value,
+    at_least,
+    between,
+)
+from headrace.log.topic_config import TOPIC_CONFIGS
+
+_BOOLEAN, _STRING, _INT, _SHORT = ConfigType.BOOLEAN, ConfigType.STRING, ConfigType.INT, ConfigType.SHORT
+_LONG, _DOUBLE, _LIST = ConfigType.LONG, ConfigType.DOUBLE, ConfigType.LIST
+_HOUR_MS = 3_600_000
+
+
+@dataclass(frozen=True, slots=True)
+class SettingDef(ConfigDef):
+    dynamic: bool = False  # may be changed while the server runs (IncrementalAlterConfigs on the broker)
+    effective: bool = True
+
+
+def _log(name: str, topic_config: str) -> SettingDef:
+    """A default for topics: type, limits and explanation are the topic setting's."""
+    definition = TOPIC_CONFIGS[topic_config]
+    doc = f"The default of topics' {topic_config}. {definition.doc}"
+    return SettingDef(name, definition.type, definition.default, doc, definition.validator, dynamic=True)
+
+
+def _def(
+    name: str,
+    kind: ConfigType,
+    default: Value,
+    validator: Validator | None,
+    doc: str,
+    *,
+    dynamic: bool = False,
+) -> SettingDef:
+    return SettingDef(name, kind, default, doc, validator, dynamic)
+
+
+_EFFECTIVE = (
+    # -- this node
+    _def("node.id", _INT, 0, at_least(0), "The number of this node, as clients see it."),
+    _def("broker.id", _INT, 0, at_least(-1), "The old name of node.id."),
+    _def("broker.rack", _STRING, None, None, "The rack or zone of this node, as clients see it."),
+    _log("durability", "durability"),
+    # -- topics
+    _def("num.partitions", _INT, 1, at_least(1), "Partitions of a topic whose creator doesn't say."),
+    _def("default.replication.factor", _INT, 1, between(1, 1), "Copies of a topic; one node has one."),
+    _def("auto.create.topics.enable", _BOOLEAN, True, None, "Whether asking for a topic may create it."),
+    _def("delete.topic.enable", _BOOLEAN, True, None, "Whether topics may be deleted."),
+    _def("max.partitions", _INT, 100_000, at_least(1), "The most partitions of all topics together."),
+    _def(
+        "max.request.partition.size.limit", _INT, 2000, at_least(1),
+        "The most partitions in one answer to DescribeTopicPartitions.",
+    ),
+    # -- defaults of topics
+    _log("compression.gzip.level", "compression.gzip.level"),
+    _log("compression.lz4.level", "compression.lz4.level"),
+    _log("compression.type", "compression.type"),
+    _log("compression.zstd.level", "compression.zstd.level"),
+    _log("log.cleaner.delete.retention.ms", "delete.retention.ms"),
+    _log("log.cleaner.max.compaction.lag.ms", "max.compaction.lag.ms"),
+    _log("log.cleaner.min.cleanable.ratio", "min.cleanable.dirty.ratio"),
+    _log("log.cleaner.min.compaction.lag.ms", "min.compaction.lag.ms"),
+    _log("log.cleanup.policy", "cleanup.policy"),
+    _log("log.flush.interval.messages", "flush.messages"),
+    _def("log.flush.interval.ms", _LONG, None, None, "The default of topics' flush.ms.", dynamic=True),
+    _def(
+        "log.flush.scheduler.interval.ms", _LONG, MAX_LONG, None,
+        "The default of topics' flush.ms where log.flush.interval.ms is not set.",
+    ),
+    _log("log.index.interval.bytes", "index.interval.bytes"),
+    _log("log.index.size.max.bytes", "segment.index.bytes"),
+    _log("log.local.retention.bytes", "local.retention.bytes"),
+    _log("log.local.retention.ms", "local.retention.ms"),
+    _log("log.message.timestamp.after.max.ms", "message.timestamp.after.max.ms"),
+    _log("log.message.timestamp.before.max.ms", "message.timestamp.before.max.ms"),
+    _log("log.message.timestamp.type", "message.timestamp.type"),
+    _log("log.preallocate", "preallocate"),
+    _log("log.retention.bytes", "retention.bytes"),
+    _def("log.retention.hours", _INT, 168, None, "The default of topics' retention.ms, in hours."),
+    _def("log.retention.minutes", _INT, None, None, "The same in minutes; goes before log.retention.hours."),
+    _def("log.retention.ms", _LONG, None, None, "The same in ms; goes before both.", dynamic=True),
+    _def("log.roll.hours", _INT, 168, at_least(1), "The default of topics' segment.ms, in hours."),
+    _def("log.roll.ms", _LONG, None, at_least(1), "The same in ms; goes before log.roll.hours.", dynamic=True),
+    _def("log.roll.jitter.hours", _INT, 0, at_least(0), "The default of topics' segment.jitter.ms, in hours."),
+    _def(
+        "log.roll.jitter.ms", _LONG, None, at_least(0),
+        "The same in ms; goes before log.roll.jitter.hours.", dynamic=True,
+    ),
+    _log("log.segment.bytes", "segment.bytes"),
+    _log("log.segment.delete.delay.ms", "file.delete.delay.ms"),
+    _log("message.max.bytes", "max.message.bytes"),
+    _log("min.insync.replicas", "min.insync.replicas"),
+    _log("unclean.leader.election.enable", "unclean.leader.election.enable"),
+    # -- retention and compaction
+    _def("log.retention.check.interval.ms", _LONG, 300_000, at_least(1), "How often retention looks at segments."),
+    _def("log.cleaner.enable", _BOOLEAN, True, None, "Whether compacted topics are compacted."),
+    _def("log.cleaner.backoff.ms", _LONG, 15_000, at_least(0), "How long compaction rests.", dynamic=True),
+    # -- connections and requests
+    _def("socket.request.max.bytes", _INT, 104_857_600, at_least(1), "The largest request that is read."),
+    _def("socket.listen.backlog.size", _INT, 50, at_least(1), "Connections that may wait to be accepted."),
+    _def("socket.receive.buffer.bytes", _INT, 102_400, at_least(-1), "SO_RCVBUF; -1 leaves the system's."),
+    _def("socket.send.buffer.bytes", _INT, 102_400, at_least(-1), "SO_SNDBUF; -1 leaves the system's."),
+    _def("connections.max.idle.ms", _LONG, 600_000, None, "A connection that says nothing this long is closed."),
+    _def("max.connections", _INT, MAX_INT, at_least(0), "The most connections at once.", dynamic=True),
+    _def("max.connections.per.ip", _INT, MAX_INT, at_least(0), "The most from one address.", dynamic=True),
+    _def(
+        "max.connections.per.ip.overrides", _STRING, "", None,
+        "Exceptions to max.connections.per.ip: address:number,…", dynamic=True,
+    ),
+    _def("fetch.max.bytes", _INT, 57_671_680, at_least(1024), "The most that one fetch returns."),
+    _def(
+        "max.incremental.fetch.session.cache.slots", _INT, 1000, at_least(0),
+        "Fetch sessions that are remembered (KIP-227).",
+    ),
+    # -- groups and their positions
+    _def("group.initial.rebalance.delay.ms", _INT, 0, at_least(0), "How long a new group waits for more members."),
+    _def("group.max.session.timeout.ms", _INT, 1_800_000, None, "The longest session timeout a member may ask for."),
+    _def("group.min.session.timeout.ms", _INT, 6000, None, "The shortest session timeout a member may ask for."),
+    _def("group.max.size", _INT, MAX_INT, at_least(1), "The most members of a group."),
+    _def("offset.metadata.max.bytes", _INT, 4096, None, "The longest note beside a committed offset."),
+    _def("offsets.retention.minutes", _INT, 10_080, at_least(1), "How long an empty group's positions are kept."),
+    _def("offsets.retention.check.interval.ms", _LONG, 600_000, at_least(1), "How often that is looked at."),
+    # -- idempotent producers
+    _def(
+        "producer.id.expiration.ms", _INT, 86_400_000, at_least(1),
+        "How long a silent producer's sequence numbers are remembered.", dynamic=True,
+    ),
+)  # fmt: skip
+
+# name, type, default, lowest value (None: no limit); a trailing "*" on the name: Kafka lets it be changed at run time
+_Row = tuple[str, ConfigType, Value, int | None]
+_INERT: Mapping[str, tuple[_Row, ...]] = {
+    "One event loop serves all requests, so there are no pools or queues to size.": (
+        ("background.threads*", _INT, 10, 1),
+        ("num.io.threads*", _INT, 8, 1),
+        ("num.network.threads*", _INT, 3, 1),
+        ("num.recovery.threads.per.data.dir*", _INT, 2, 1),
+        ("num.replica.alter.log.dirs.threads", _INT, None, None),
+        ("queued.max.request.bytes", _LONG, -1, None),
+        ("queued.max.requests", _INT, 500, 1),
+        ("max.connection.creation.rate*", _INT, MAX_INT, 0),
+        ("delete.records.purgatory.purge.interval.requests", _INT, 1, None),
+        ("fetch.purgatory.purge.interval.requests", _INT, 1000, None),
+        ("producer.purgatory.purge.interval.requests", _INT, 1000, None),
+        ("share.fetch.purgatory.purge.interval.requests", _INT, 1000, None),
+    ),
+    "Compaction works with bounded memory of its own.": (
+        ("log.cleaner.dedupe.buffer.size*", _LONG, 134_217_728, None),
+        ("log.cleaner.io.buffer.load.factor*", _DOUBLE, 0.9, None),
+        ("log.cleaner.io.buffer.size*", _INT, 524_288, 0),
+        ("log.cleaner.io.max.bytes.per.second*", _DOUBLE, 1.7976931348623157e308, None),
+        ("log.cleaner.threads*", _INT, 1, 0),
+    ),
+    "The journal is synced by group commit and trimmed by itself.": (
+        ("log.dir.failure.timeout.ms", _LONG, 30_000, 1),
+        ("log.flush.offset.checkpoint.interval.ms", _INT, 60_000, 0),
+        ("log.flush.start.offset.checkpoint.interval.ms", _INT, 60_000, 0),
+    ),
+    "One node has no other to copy from, to elect or to wait for.": (
+        ("auto.leader.rebalance.enable", _BOOLEAN, True, None),
+        ("broker.heartbeat.interval.ms", _INT, 2000, None),
+        ("broker.session.timeout.ms", _INT, 9000, None),
+        ("controlled.shutdown.enable", _BOOLEAN, True, None),
+        ("controller.quorum.append.linger.ms", _INT, 25, 0),
+        ("controller.quorum.election.backoff.max.ms", _INT, 1000, 0),
+        ("controller.quorum.election.timeout.ms", _INT, 1000, 0),
+        ("controller.quorum.fetch.timeout.ms", _INT, 2000, 0),
+        ("controller.quorum.request.timeout.ms", _INT, 2000, 0),
+        ("controller.quorum.retry.backoff.ms", _INT, 20, 0),
+        ("controller.socket.timeout.ms", _INT, 30_000, None),
+        ("follower.fetch.last.tiered.offset.enable*", _BOOLEAN, False, None),
+        ("initial.broker.registration.timeout.ms", _INT, 60_000, None),
+        ("leader.imbalance.check.interval.seconds", _LONG, 300, 1),
+        ("metadata.log.max.record.bytes.between.snapshots", _LONG, 20_971_520, 1),
+        ("metadata.log.max.snapshot.interval.ms", _LONG, _HOUR_MS, 0),
+        ("metadata.log.segment.bytes", _INT, 1_073_741_824, 8_388_608),
+        ("metadata.log.segment.ms", _LONG, 604_800_000, None),
+        ("metadata.max.idle.interval.ms", _INT, 500, 0),
+        ("metadata.max.retention.bytes", _LONG, 104_857_600, None),
+        ("metadata.max.retention.ms", _LONG, 604_800_000, None),
+        ("num.replica.fetchers*", _INT, 1, 1),
+        ("replica.fetch.backoff.ms", _INT, 1000, 0),
+        ("replica.fetch.max.bytes", _INT, 1_048_576, 0),
+        ("replica.fetch.min.bytes", _INT, 1, None),
+        ("replica.fetch.response.max.bytes", _INT, 10_485_760, 0),
+        ("replica.fetch.wait.max.ms", _INT, 500, None),
+        ("replica.high.watermark.checkpoint.interval.ms", _LONG, 5000, None),
+        ("replica.lag.time.max.ms", _LONG, 30_000, None),
+        ("replica.socket.receive.buffer.bytes", _INT, 65_536, None),
+        ("replica.socket.timeout.ms", _INT, 30_000, None),
+        ("request.timeout.ms", _INT, 30_000, None),
+        ("server.max.startup.time.ms", _LONG, MAX_LONG, 0),
+        ("socket.connection.setup.timeout.max.ms", _LONG, 30_000, None),
+        ("socket.connection.setup.timeout.ms", _LONG, 10_000, None),
+    ),
+    "Internal state is kept in tables of one partition.": (
+        ("group.coordinator.append.linger.ms", _INT, -1, -1),
+        ("group.coordinator.background.threads", _INT, 2, 1),
+        ("group.coordinator.cached.buffer.max.bytes*", _INT, 1_048_588, 524_288),
+        ("group.coordinator.threads", _INT, 4, 1),
+        ("offsets.commit.timeout.ms", _INT, 5000, 1),
+        ("offsets.load.buffer.size", _INT, 5_242_880, 1),
+        ("offsets.topic.compression.codec", _INT, 0, None),
+        ("offsets.topic.num.partitions", _INT, 50, 1),
+        ("offsets.topic.replication.factor", _SHORT, 1, 1),
+        ("offsets.topic.segment.bytes", _INT, 104_857_600, 1),
+        ("transaction.state.log.load.buffer.size", _INT, 5_242_880, 1),
+        ("transaction.state.log.min.isr", _INT, 1, 1),
+        ("transaction.state.log.num.partitions", _INT, 50, 1),
+        ("transaction.state.log.replication.factor", _SHORT, 1, 1),
+        ("transaction.state.log.segment.bytes", _INT, 104_857_600, 1),
+    ),
+    "Transactions are not there yet.": (
+        ("add.partitions.to.txn.retry.backoff.max.ms", _INT, 100, 0),
+        ("add.partitions.to.txn.retry.backoff.ms", _INT, 20, 1),
+        ("transaction.abort.timed.out.transaction.cleanup.interval.ms", _INT, 10_000, 1),
+        ("transaction.max.timeout.ms", _INT, 900_000, 1),
+        ("transaction.partition.verification.enable*", _BOOLEAN, True, None),
+        ("transaction.remove.expired.transaction.cleanup.interval.ms", _INT, _HOUR_MS, 1),
+        ("transaction.two.phase.commit.enable", _BOOLEAN, False, None),
+        ("transactional.id.expiration.ms", _INT, 604_800_000, 1),
+    ),
+    "The group protocol of KIP-848 is not there yet.": (
+        ("group.consumer.assignment.interval.ms*", _INT, 1000, 0),
+        ("group.consumer.assignors", _LIST, ("uniform", "range"), None),
+        ("group.consumer.heartbeat.interval.ms", _INT, 5000, 1),
+        ("group.consumer.max.assignment.interval.ms", _INT, 15_000, 0),
+        ("group.consumer.max.heartbeat.interval.ms", _INT, 15_000, 1),
+        ("group.consumer.max.session.timeout.ms", _INT, 60_000, 1),
+        ("group.consumer.max.size", _INT, MAX_INT, 1),
+        ("group.consumer.migration.policy", _STRING, "bidirectional", None),
+        ("group.consumer.min.assignment.interval.ms", _INT, 0, 0),
+        ("group.consumer.min.heartbeat.interval.ms", _INT, 5000, 1),
+        ("group.consumer.min.session.timeout.ms", _INT, 45_000, 1),
+        ("group.consumer.session.timeout.ms", _INT, 45_000, 1),
+        ("group.coordinator.rebalance.protocols", _LIST, ("classic",), None),
+    ),
+    "Quotas are not there yet.": (
+        ("controller.quota.window.num", _INT, 11, 1),
+        ("controller.quota.window.size.seconds", _INT, 1, 1),
+        ("quota.window.num", _INT, 11, 1),
+        ("quota.window.size.seconds", _INT, 1, 1),
+        ("replication.quota.window.num", _INT, 11, 1),
+        ("replication.quota.window.size.seconds", _INT, 1, 1),
+    ),
+    "Metrics are Prometheus's, computed when they are asked for.": (
+        ("kafka.metrics.polling.interval.secs", _INT, 10, 1),
+        ("metrics.num.samples", _INT, 2, 1),
+        ("metrics.recording.level", _STRING, "INFO", None),
+        ("metrics.sample.window.ms", _LONG, 30_000, 1),
+        ("telemetry.max.bytes", _INT, 1_048_576, 1),
+    ),
+}
+
+# what a name begins with (or is) -> what to say to the operator who gives it
+REFUSED: Mapping[str, str] = {
+    "advertised.listeners": "the listener's own address is advertised; give it with --kafka HOST:PORT",
+    "listeners": "give the address with --kafka HOST:PORT",
+    "listener.": "there is one Kafka listener; give its address with --kafka HOST:PORT",
+    "control.plane.listener": "there is one Kafka listener; give its address with --kafka HOST:PORT",
+    "inter.broker.": "one node has no traffic between brokers",
+    "log.dir": "give the data folder with --data DIR",
+    "log.dirs": "give the data folder with --data DIR",
+    "metadata.log.dir": "give the data folder with --data DIR",
+    "cordoned.log.dirs": "there is one data folder, given with --data DIR",
+    "process.roles": "one node is broker and controller at once",
+    "controller.listener.names": "one node is broker and controller at once",
+    "controller.quorum.voters": "one node is broker and controller at once",
+    "controller.quorum.bootstrap.servers": "one node is broker and controller at once",
+    "zookeeper.": "there is no ZooKeeper",
+    "ssl.": "TLS is not supported yet",
+    "sasl.": "SASL is not supported yet",
+    "security.": "TLS and SASL are not supported yet",
+    "delegation.token.": "delegation tokens are not supported",
+    "authorizer.class.name": "access control is not supported yet",
+    "super.users": "access control is not supported yet",
+    "allow.everyone.if.no.acl.found": "access control is not supported yet",
+    "remote.": "tiered storage is not supported yet",
+    "group.share.": "share groups are not supported yet",
+    "share.coordinator.": "share groups are not supported yet",
+    "group.streams.": "streams groups are not supported",
+    "alter.config.policy.class.name": "Java classes can't be loaded",
+    "create.topic.policy.class.name": "Java classes can't be loaded",
+    "client.quota.callback.class": "Java classes can't be loaded",
+    "principal.builder.class": "Java classes can't be loaded",
+    "replica.selector.class": "Java classes can't be loaded",
+    "kafka.metrics.reporters": "Java classes can't be loaded",
+    "metric.reporters": "Java classes can't be loaded",
+    "config.providers": "Java classes can't be loaded",
+}
+
+
+def _inert() -> tuple[SettingDef, ...]:
+    found = []
+    for why, rows in _INERT.items():
+        for marked, kind, default, low in rows:
+            name = marked.removesuffix("*")
+            doc = f"Accepted and without effect. {why}"
+            validator = None if low is None else at_least(low)
+            found.append(SettingDef(name, kind, default, doc, validator, marked.endswith("*"), effective=False))
+    return tuple(found)
+
+
+SETTINGS: Mapping[str, SettingDef] = MappingProxyType(
+    {definition.name: definition for definition in sorted((*_EFFECTIVE, *_inert()), key=lambda found: found.name)}
+)

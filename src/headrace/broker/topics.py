@@ -1,0 +1,344 @@
+"""Topic administration: names, limits, copies and settings are checked here, and the log does and keeps the rest.
+
+The rules and their texts are those of Apache Kafka 4.3 on one node. Whoever creates, deletes or alters topics on behalf
+of a client goes through here, whatever the protocol. New topics are made side by side, so that a request for a thousand
+of them shares the log's syncs: a name and its partitions are reserved before the log is asked. Everything else changes
+one at a time, under a lock.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from headrace.broker.config_entries import ConfigEntry, topic_entries
+from headrace.broker.dynamic_settings import DynamicSettings
+from headrace.broker.settings import Settings
+from headrace.broker.topic_errors import (
+    InvalidReplicaAssignment,
+    InvalidReplicationFactor,
+    InvalidRequest,
+    PolicyViolation,
+    TopicDeletionDisabled,
+    UnknownTopicId,
+)
+from headrace.log.errors import InvalidConfig, InvalidName, InvalidPartitions, TopicExists, UnknownTopic
+from headrace.log.port import Log, Topic
+from headrace.log.topic_config import validate
+
+HIDDEN_PREFIX = "__headrace_"
+"""Tables of our own: no protocol shows them, and no client may create such a name."""
+
+INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
+"""Names that Kafka clients know as internal."""
+
+MAX_NAME_LENGTH = 249
+MAX_PARTITIONS_PER_REQUEST = 10_000
+NO_TOPIC_ID = UUID(int=0)
+
+AlterConfig = Callable[[Mapping[str, str]], Mapping[str, str]]
+"""From what is set to what shall be set."""
+
+_NAME = re.compile(r"[a-zA-Z0-9._-]+")
+_SAME_METRIC = str.maketrans(".", "_")
+
+
+@dataclass(frozen=True, slots=True)
+class NewTopic:
+    """A topic as somebody wants it. -1 stands for the server's default."""
+
+    name: str
+    partitions: int = -1
+    replication_factor: int = -1
+    assignments: Sequence[tuple[int, Sequence[int]]] = ()  # partition, nodes
+    config: Mapping[str, str | None] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class CreatedTopic:
+    topic_id: UUID
+    partitions: int
+    replication_factor: int
+    config: tuple[ConfigEntry, ...]
+
+
+def check_name(name: str) -> None:
+    """Kafka's rules for the name of a topic; raises InvalidName."""
+    if not name:
+        raise InvalidName("Topic name is invalid: the empty string is not allowed")
+    if name in (".", ".."):
+        raise InvalidName(f"Topic name is invalid: '{name}' is not allowed")
+    if len(name) > MAX_NAME_LENGTH:
+        raise InvalidName(
+            f"Topic name is invalid: the length of '{name}' is longer than the max allowed length {MAX_NAME_LENGTH}"
+        )
+    if not _NAME.fullmatch(name):
+        raise InvalidName(
+            f"Topic name is invalid: '{name}' contains one or more characters other than "
+            "ASCII alphanumerics, '.', '_' and '-'"
+        )
+
+
+class Topics:
+    def __init__(self, log: Log, settings: Settings) -> None:
+        self._log = log
+        self._settings = settings
+        self._changes = asyncio.Lock()
+        self._reserved: dict[str, int] = {}  # topics that are being made, and how many partitions they get
+        self._colliding: dict[str, set[str]] | None = None
+        self.dynamic_settings = DynamicSettings(log, settings)
+
+    async def start(self) -> None:
+        await self.dynamic_settings.start()
+
+    # -- looking
+
+    def get(self, name: str) -> Topic | None:
+        """A topic that clients may see."""
+        return None if name.startswith(HIDDEN_PREFIX) else self._log.topics().get(name)
+
+    def by_id(self, topic_id: UUID) -> Topic | None:
+        topic = self._log.topic_by_id(topic_id)
+        return None if topic is None or topic.name.startswith(HIDDEN_PREFIX) else topic
+
+    def all(self) -> Iterator[Topic]:
+        """All topics that clients may see."""
+        return (topic for name, topic in self._log.topics().items() if not name.startswith(HIDDEN_PREFIX))
+
+    def is_internal(self, name: str) -> bool:
+        topic = self._log.topics().get(name)
+        return name in INTERNAL_TOPICS or (topic is not None and topic.internal)
+
+    def config(self, name: str, names: Iterable[str] | None = None) -> list[ConfigEntry]:
+        """The settings of a topic, all of them or those in `names`. Raises UnknownTopic."""
+        wanted = None if names is None else frozenset(names)
+        return list(topic_entries(self._existing(name).config, self._settings, wanted))
+
+    # -- creating
+
+    async def create(self, new: NewTopic, *, validate_only: bool = False) -> CreatedTopic:
+        """Durable when it returns. Raises TopicExists, InvalidName, InvalidConfig, InvalidPartitions,
+        InvalidReplicationFactor, InvalidReplicaAssignment, InvalidRequest, PolicyViolation, StorageError."""
+        self._check_new_name(new.name)
+        config = self._check_config(new.config)
+        partitions = self._check_layout(new)
+        self._check_room(partitions)
+        topic_id = NO_TOPIC_ID
+        if not validate_only:
+            self._reserved[new.name] = partitions
+            try:
+                topic_id = (await self._log.create_topic(new.name, partitions, config)).topic_id
+            finally:
+                del self._reserved[new.name]
+            self._collisions().setdefault(new.name.translate(_SAME_METRIC), set()).add(new.name)
+        return CreatedTopic(topic_id, partitions, 1, tuple(topic_entries(config, self._settings)))
+
+    async def auto_create(self, name: str) -> Topic:
+        """Creates a topic because somebody asked for it. Raises UnknownTopic when the server doesn't do that."""
+        topic = self.get(name)
+        if topic is not None:
+            return topic
+        check_name(name)
+        if not self._settings.get_bool("auto.create.topics.enable") or self.is_internal(name):
+            raise UnknownTopic(f"There is no topic {name}")
+        try:
+            await self.create(NewTopic(name))
+        except TopicExists:
+            pass  # somebody else was quicker
+        return self._existing(name)
+
+    async def add_partitions(
+        self,
+        name: str,
+        total: int,
+        assignments: Sequence[Sequence[int]] | None = None,
+        *,
+        validate_only: bool = False,
+    ) -> None:
+        """Grows a topic to `total` partitions. Raises UnknownTopic, InvalidPartitions, InvalidReplicaAssignment,
+        PolicyViolation, StorageError."""
+        async with self._changes:
+            topic = self._existing(name)
+            self._check_not_internal(topic)
+            now = len(topic.partitions)
+            if total == now:
+                raise InvalidPartitions(f"Topic already has {now} partition(s).")
+            if total < now:
+                raise InvalidPartitions(
+                    f"The topic {name} currently has {now} partition(s); {total} would not be an increase."
+                )
+            if assignments is not None:
+                if len(assignments) != total - now:
+                    raise InvalidReplicaAssignment(
+                        f"Attempted to add {total - now} additional partition(s), but only {len(assignments)} "
+                        "assignment(s) were specified."
+                    )
+                for nodes in assignments:
+                    self.check_assignment(nodes, copies=1)
+            check_request_size(total - now)
+            self._check_room(total - now)
+            if not validate_only:
+                await self._log.add_partitions(name, total)
+
+    # -- deleting
+
+    async def delete(self, name: str) -> None:
+        """Raises UnknownTopic, TopicDeletionDisabled, StorageError."""
+        async with self._changes:
+            if not self._settings.get_bool("delete.topic.enable"):
+                raise TopicDeletionDisabled("Topic deletion is disabled.")
+            topic = self._existing(name)
+            self._check_not_internal(topic)
+            await self._log.delete_topic(name)
+            same = self._collisions().get(name.translate(_SAME_METRIC))
+            if same is not None:
+                same.discard(name)
+
+    async def delete_by_id(self, topic_id: UUID) -> str:
+        """The same; returns the name. Raises UnknownTopicId."""
+        topic = self.by_id(topic_id)
+        if topic is None:
+            raise UnknownTopicId("This server does not host this topic ID.")
+        await self.delete(topic.name)
+        return topic.name
+
+    # -- altering
+
+    async def configure(self, name: str, alter: AlterConfig, *, validate_only: bool = False) -> None:
+        """Replaces what is set for a topic by what `alter` makes of it; takes effect at once. Raises InvalidName,
+        InvalidRequest, InvalidConfig, UnknownTopic, StorageError, and whatever `alter` raises."""
+        async with self._changes:
+            if not name:
+                raise InvalidRequest("Default topic resources are not allowed.")
+            check_name(name)
+            topic = self.get(name)
+            before = {} if topic is None else dict(topic.config)
+            config = dict(alter(before))
+            validate(config, self._settings.topic_defaults)
+            if topic is None:
+                raise UnknownTopic(f"The topic '{name}' does not exist.")
+            self._check_not_internal(topic)
+            if not validate_only and before != config:
+                await self._log.configure_topic(name, config)
+
+    # -- rules
+
+    def check_assignment(self, nodes: Sequence[int], *, copies: int | None = None) -> None:
+        """Whether copies may be on these nodes; raises InvalidReplicaAssignment."""
+        if not nodes:
+            raise InvalidReplicaAssignment("The manual partition assignment includes an empty replica list.")
+        this_node = self._settings.get_int("node.id")
+        seen: set[int] = set()
+        for node in sorted(nodes):
+            if node != this_node:
+                raise InvalidReplicaAssignment(
+                    f"The manual partition assignment includes broker {node}, but no such broker is registered."
+                )
+            if node in seen:
+                raise InvalidReplicaAssignment(
+                    f"The manual partition assignment includes the broker {node} more than once."
+                )
+            seen.add(node)
+        if copies is not None and len(nodes) != copies:
+            raise InvalidReplicaAssignment(
+                f"The manual partition assignment includes a partition with {len(nodes)} replica(s), but this is not "
+                f"consistent with previous partitions, which have {copies} replica(s)."
+            )
+
+    def planned_partitions(self, new: NewTopic) -> int:
+        """How many partitions it would get, without any check."""
+        if new.assignments:
+            return len(new.assignments)
+        return self._settings.get_int("num.partitions") if new.partitions == -1 else max(new.partitions, 0)
+
+    def _existing(self, name: str) -> Topic:
+        topic = self.get(name)
+        if topic is None:
+            raise UnknownTopic("This server does not host this topic-partition.")
+        return topic
+
+    def _check_not_internal(self, topic: Topic) -> None:
+        if topic.internal:
+            raise InvalidName(f"The topic {topic.name} is internal: the server itself keeps its state in it.")
+
+    def _check_new_name(self, name: str) -> None:
+        check_name(name)
+        if name in self._log.topics() or name in self._reserved:
+            raise TopicExists(f"Topic '{name}' already exists.")
+        if name.startswith(HIDDEN_PREFIX):
+            raise InvalidName(f"Topic name is invalid: names that begin with '{HIDDEN_PREFIX}' are the server's own")
+        if "." in name or "_" in name:
+            # Kafka's metrics write '.' as '_', so two such topics could not be told apart
+            metric = name.translate(_SAME_METRIC)
+            same = self._collisions().get(metric) or {
+                other for other in self._reserved if other.translate(_SAME_METRIC) == metric
+            }
+            if same:
+                raise InvalidName(f"Topic '{name}' collides with existing topic: {min(same)}")
+
+    def _collisions(self) -> dict[str, set[str]]:
+        if self._colliding is None:
+            self._colliding = {}
+            for name in self._log.topics():
+                self._colliding.setdefault(name.translate(_SAME_METRIC), set()).add(name)
+        return self._colliding
+
+    def _check_config(self, config: Mapping[str, str | None]) -> dict[str, str]:
+        nulls = [name for name, text in config.items() if text is None]
+        if nulls:
+            raise InvalidConfig(f"Null value not supported for topic configs: {','.join(nulls)}")
+        texts = {name: text for name, text in config.items() if text is not None}
+        validate(texts, self._settings.topic_defaults)
+        return texts
+
+    def _check_layout(self, new: NewTopic) -> int:
+        if not new.assignments:
+            return self._check_counts(new)
+        if new.replication_factor != -1:
+            raise InvalidRequest(
+                "A manual partition assignment was specified, but replication factor was not set to -1."
+            )
+        if new.partitions != -1:
+            raise InvalidRequest("A manual partition assignment was specified, but numPartitions was not set to -1.")
+        seen: set[int] = set()
+        for partition, nodes in new.assignments:
+            if partition in seen:
+                raise InvalidReplicaAssignment(f"Found multiple manual partition assignments for partition {partition}")
+            self.check_assignment(nodes)
+            seen.add(partition)
+        if seen != set(range(len(seen))):
+            raise InvalidReplicaAssignment("partitions should be a consecutive 0-based integer sequence")
+        return len(seen)
+
+    def _check_counts(self, new: NewTopic) -> int:
+        copies = new.replication_factor
+        if copies < -1 or copies == 0:
+            raise InvalidReplicationFactor("Replication factor must be larger than 0, or -1 to use the default value.")
+        if new.partitions < -1 or new.partitions == 0:
+            raise InvalidPartitions("Number of partitions was set to an invalid non-positive value.")
+        if copies > 1:
+            raise InvalidReplicationFactor(
+                f"Unable to replicate the partition {copies} time(s): The target replication factor of {copies} cannot "
+                "be reached because only 1 broker(s) are registered or some brokers have all their log directories "
+                "cordoned."
+            )
+        return self.planned_partitions(new)
+
+    def _check_room(self, more: int) -> None:
+        limit = self._settings.get_int("max.partitions")
+        if more > limit:
+            raise PolicyViolation(f"{more} partitions are more than max.partitions ({limit}).")
+        now = sum(len(topic.partitions) for topic in self._log.topics().values()) + sum(self._reserved.values())
+        if now + more > limit:
+            raise PolicyViolation(
+                f"There are {now} partitions; {more} more would be above the server's max.partitions ({limit})."
+            )
+
+
+def check_request_size(partitions: int) -> None:
+    """Kafka's limit on what one request may create."""
+    if partitions > MAX_PARTITIONS_PER_REQUEST:
+        raise PolicyViolation("Excessively large number of partitions per request.")

@@ -1,0 +1,81 @@
+"""The port to files and fsync. Paths are relative to the data folder.
+
+What a write promises: nothing until `File.sync` (its bytes) and, for a new, renamed or removed name, `Disk.sync_folder` (its
+directory entry) have returned. A write may be torn by a crash. Both implementations keep to exactly that, and the simulated
+one (`headrace.testing.disk`) makes the worst of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+Buffer = bytes | bytearray | memoryview
+
+
+class File(Protocol):
+    """Positioned reads and writes; safe to use from several threads."""
+
+    def write(self, position: int, pieces: Sequence[Buffer]) -> None:
+        """Writes all pieces one after the other from `position`. Raises OSError (ENOSPC, EIO); then any part may be there."""
+        ...
+
+    def read(self, position: int, size: int) -> bytes:
+        """Up to `size` bytes; fewer only at the end of the file."""
+        ...
+
+    def read_cached(self, position: int, size: int) -> bytes | bytearray | None:
+        """Like `read` for bytes that are there, or None when it would have to wait for the device."""
+        ...
+
+    def size(self) -> int: ...
+
+    def truncate(self, size: int) -> None: ...
+
+    def allocate(self, size: int) -> None:
+        """Reserves room, so that later writes below `size` can't run out of it."""
+        ...
+
+    def sync(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class FolderLocked(Exception):
+    """Somebody else holds the lock."""
+
+
+class Disk(Protocol):
+    def open(self, path: str, *, create: bool = False) -> File:
+        """Raises FileNotFoundError unless `create`, which also makes the folders above it."""
+        ...
+
+    def exists(self, path: str) -> bool: ...
+
+    def size(self, path: str) -> int: ...
+
+    def list(self, folder: str) -> Sequence[str]:
+        """Names in the folder, sorted; none when there is no such folder."""
+        ...
+
+    def rename(self, old: str, new: str) -> None: ...
+
+    def remove(self, path: str) -> None: ...
+
+    def remove_folder(self, path: str) -> None:
+        """With everything in it; no error when it is not there."""
+        ...
+
+    def sync_folder(self, path: str) -> None:
+        """Makes the entries of this folder durable, and its own entry in the folders above it."""
+        ...
+
+    def lock(self) -> None:
+        """Holds the data folder for this process, or raises FolderLocked."""
+        ...
+
+    def unlock(self) -> None: ...
+
+    def free_bytes(self) -> int: ...
+
+    def total_bytes(self) -> int: ...

@@ -1,0 +1,176 @@
+"""The real disk: a folder on this machine."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+from headrace.disk.port import Buffer, FolderLocked
+
+_NOWAIT = getattr(os, "RWF_NOWAIT", 0)
+_MAX_PIECES = 512  # below every system's IOV_MAX
+
+
+class RealFile:
+    """One open file."""
+
+    __slots__ = ("_nowait", "fd")
+
+    def __init__(self, fd: int) -> None:
+        self.fd = fd
+        self._nowait = bool(_NOWAIT)
+
+    def write(self, position: int, pieces: Sequence[Buffer]) -> None:
+        if len(pieces) == 1:
+            piece = pieces[0]
+            written = os.pwrite(self.fd, piece, position)
+            if written == len(piece):
+                return
+            self._write_rest([memoryview(piece)[written:]], position + written)
+        else:
+            self._write_rest([memoryview(piece) for piece in pieces if len(piece)], position)
+
+    def _write_rest(self, pieces: list[memoryview], position: int) -> None:
+        first = 0
+        while first < len(pieces):
+            written = os.pwritev(self.fd, pieces[first : first + _MAX_PIECES], position)
+            position += written
+            while first < len(pieces) and written >= len(pieces[first]):
+                written -= len(pieces[first])
+                first += 1
+            if written:
+                pieces[first] = pieces[first][written:]
+
+    def read(self, position: int, size: int) -> bytes:
+        data = os.pread(self.fd, size, position)
+        while len(data) < size:
+            more = os.pread(self.fd, size - len(data), position + len(data))
+            if not more:
+                break
+            data += more
+        return data
+
+    def read_cached(self, position: int, size: int) -> bytes | bytearray | None:
+        if not self._nowait:
+            return os.pread(self.fd, size, position)
+        buffer = bytearray(size)
+        try:
+            got = os.preadv(self.fd, [buffer], position, _NOWAIT)
+        except BlockingIOError:
+            return None
+        except OSError as error:
+            if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL):
+                raise
+            self._nowait = False  # this file system can't tell; its reads are taken as quick (tmpfs, overlay)
+            return os.pread(self.fd, size, position)
+        return buffer if got == size else None
+
+    def size(self) -> int:
+        return os.fstat(self.fd).st_size
+
+    def truncate(self, size: int) -> None:
+        os.ftruncate(self.fd, size)
+
+    def allocate(self, size: int) -> None:
+        try:
+            os.posix_fallocate(self.fd, 0, size)
+        except OSError as error:
+            if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL):
+                raise
+
+    def sync(self) -> None:
+        os.fdatasync(self.fd)
+
+    def close(self) -> None:
+        if self.fd >= 0:
+            os.close(self.fd)
+            self.fd = -1
+
+
+class RealDisk:
+    """A folder, held by a lock on the file `LOCK` in it."""
+
+    def __init__(self, folder: str | Path) -> None:
+        self.folder = Path(folder).resolve()
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._root = str(self.folder)
+        self._lock_fd = -1
+
+    def _path(self, path: str) -> str:
+        return f"{self._root}/{path}"
+
+    def open(self, path: str, *, create: bool = False) -> RealFile:
+        full = self._path(path)
+        flags = os.O_RDWR | os.O_CLOEXEC
+        if not create:
+            return RealFile(os.open(full, flags))
+        try:
+            return RealFile(os.open(full, flags | os.O_CREAT, 0o644))
+        except FileNotFoundError:
+            os.makedirs(os.path.dirname(full), exist_ok=True)
+            return RealFile(os.open(full, flags | os.O_CREAT, 0o644))
+
+    def exists(self, path: str) -> bool:
+        return os.path.exists(self._path(path))
+
+    def size(self, path: str) -> int:
+        return os.stat(self._path(path)).st_size
+
+    def list(self, folder: str) -> Sequence[str]:
+        try:
+            return sorted(os.listdir(self._path(folder)))
+        except FileNotFoundError:
+            return []
+
+    def rename(self, old: str, new: str) -> None:
+        os.rename(self._path(old), self._path(new))
+
+    def remove(self, path: str) -> None:
+        os.remove(self._path(path))
+
+    def remove_folder(self, path: str) -> None:
+        try:
+            shutil.rmtree(self._path(path))
+        except FileNotFoundError:
+            return
+
+    def sync_folder(self, path: str) -> None:
+        full = self._path(path).rstrip("/")
+        while True:
+            fd = os.open(full, os.O_RDONLY | os.O_DIRECTORY)
+            try:
+                os.fsync(fd)
+            finally:
+                os.close(fd)
+            if full == self._root or len(full) <= len(self._root):
+                return
+            full = os.path.dirname(full)
+
+    def lock(self) -> None:
+        fd = os.open(self._path("LOCK"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = os.pread(fd, 32, 0).decode(errors="replace").strip()
+            os.close(fd)
+            raise FolderLocked(f"{self._root} is in use by process {holder or 'unknown'}") from None
+        os.ftruncate(fd, 0)
+        os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
+        self._lock_fd = fd
+
+    def unlock(self) -> None:
+        if self._lock_fd >= 0:
+            os.close(self._lock_fd)
+            self._lock_fd = -1
+
+    def free_bytes(self) -> int:
+        facts = os.statvfs(self._root)
+        return facts.f_bavail * facts.f_frsize
+
+    def total_bytes(self) -> int:
+        facts = os.statvfs(self._root)
+        return facts.f_blocks * facts.f_frsize

@@ -1,0 +1,83 @@
+"""The checkpoint: how far every partition is safe in its own files, and from which journal frame on recovery must look.
+
+The file is replaced as a whole: written beside, synced, renamed. Big-endian:
+
+    magic "HRCP" 4 · CRC-32C of the rest 4 · format 2 · clean 1 · zero 1 · folder key 8 · journal floor 8 · rows 4
+    row: topic id 16 · partition 4 · start offset 8 · segment base 8 · position in that segment 8 · end offset 8
+
+`clean` says that the server ended in good order and the rows are the whole truth; then a start looks at nothing else.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from uuid import UUID
+
+from headrace.disk.port import Disk
+from headrace.log.embedded.layout import CHECKPOINT
+from headrace.log.errors import RecoveryFailed
+from headrace.record import crc32c
+
+_HEAD = struct.Struct(">HBx8sqI")
+_ROW = struct.Struct(">16siqqqq")
+_MAGIC = b"HRCP"
+_FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    start_offset: int
+    segment_base: int
+    position: int
+    end_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    key: bytes
+    floor: int
+    clean: bool
+    rows: dict[tuple[UUID, int], Row]
+
+
+def write_checkpoint(disk: Disk, checkpoint: Checkpoint) -> None:
+    body = [_HEAD.pack(_FORMAT, checkpoint.clean, checkpoint.key, checkpoint.floor, len(checkpoint.rows))]
+    for (topic_id, partition), row in checkpoint.rows.items():
+        body.append(_ROW.pack(topic_id.bytes, partition, row.start_offset, row.segment_base, row.position, row.end_offset))
+    content = b"".join(body)
+    replace_file(disk, CHECKPOINT, _MAGIC + crc32c(content).to_bytes(4, "big") + content)
+
+
+def read_checkpoint(disk: Disk) -> Checkpoint | None:
+    """None in a new folder."""
+    try:
+        file = disk.open(CHECKPOINT)
+    except FileNotFoundError:
+        return None
+    content = file.read(0, file.size())
+    file.close()
+    if content[:4] != _MAGIC or crc32c(content[8:]) != int.from_bytes(content[4:8], "big"):
+        raise RecoveryFailed("the checkpoint file is damaged: restore the folder from a copy")
+    form, clean, key, floor, count = _HEAD.unpack_from(content, 8)
+    if form != _FORMAT:
+        raise RecoveryFailed(f"the folder has format {form}, this server reads {_FORMAT}: use the version that wrote it")
+    rows = {}
+    for position in range(8 + _HEAD.size, 8 + _HEAD.size + count * _ROW.size, _ROW.size):
+        topic_id, partition, *values = _ROW.unpack_from(content, position)
+        rows[UUID(bytes=topic_id), partition] = Row(*values)
+    return Checkpoint(key, floor, bool(clean), rows)
+
+
+def replace_file(disk: Disk, path: str, content: bytes) -> None:
+    """Old or new content, never a mixture, whatever happens in between."""
+    beside = path + ".new"
+    file = disk.open(beside, create=True)
+    try:
+        file.truncate(0)
+        file.write(0, (content,))
+        file.sync()
+    finally:
+        file.close()
+    disk.rename(beside, path)
+    disk.sync_folder(path.rpartition("/")[0])

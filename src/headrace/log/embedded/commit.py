@@ -1,0 +1,211 @@
+"""Group commit: many writes become durable with one sync.
+
+Appends write their batch into the segment (the page cache) at once and add it here. While one group is being synced on the
+commit thread, the next one gathers; so under load a sync serves everybody who came in the meantime, and on a quiet server a
+write waits for nobody. Two ways to sync a group, chosen by what it holds:
+
+    small, or spread over many segments    one frame in the journal, one sync
+    large, in few segments                 those segments are synced themselves, and nothing is written twice
+
+A write may ask to reach its segment only after the journal has it (`after_journal`), which is how several writes happen
+together or not at all.
+
+When the sync fails nothing is acknowledged and the log is read-only from then on: what the disk holds is unknown.
+
+Bound: `waiting_bytes` counts what is not durable yet; at `LIMIT_BYTES` front ends stop reading from producers until it falls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from headrace.clock import Clock, Timer
+from headrace.disk.port import Disk
+from headrace.log.embedded.files import OpenFiles
+from headrace.log.embedded.journal import BATCH, Entry, Journal
+from headrace.log.embedded.threads import Worker
+from headrace.log.port import Synced
+
+if TYPE_CHECKING:
+    from headrace.log.embedded.partition import EmbeddedPartition
+    from headrace.log.embedded.segment import Segment
+
+LIMIT_BYTES = 64 * 1024 * 1024
+_LINGER_S = 0.002  # how long writes that nobody waits for may gather
+_DIRECT_BYTES = 128 * 1024
+_DIRECT_SEGMENTS = 4
+_GROUP_BYTES = 16 * 1024 * 1024  # a group is closed at this size, so that no frame and no wait grows without end
+
+
+@dataclass(slots=True, eq=False)
+class Write:
+    partition: EmbeddedPartition
+    segment: Segment | None  # None for a trim
+    entry: Entry
+    end_offset: int
+    end_position: int
+    after_journal: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class _Group:
+    writes: list[Write] = field(default_factory=list)
+    callbacks: list[Synced] = field(default_factory=list)
+    size_bytes: int = 0
+    journal_only: bool = False
+
+
+class GroupCommit:
+    def __init__(
+        self,
+        *,
+        journal: Journal,
+        files: OpenFiles,
+        disk: Disk,
+        clock: Clock,
+        worker: Worker,
+        failed: Callable[[Exception], None],
+        wants_checkpoint: Callable[[], None],
+    ) -> None:
+        self.journal = journal
+        self.waiting_bytes = 0
+        self._files = files
+        self._disk = disk
+        self._clock = clock
+        self._worker = worker
+        self._failed = failed
+        self._wants_checkpoint = wants_checkpoint
+        self._gathering = _Group()
+        self._queue: list[_Group] = []  # closed because they were full
+        self._syncing: _Group | None = None
+        self._timer: Timer | None = None
+        self._timer_urgent = False
+        self._checkpoint_asked_at = 0
+        self.applied_sequence = journal.next_sequence  # every frame below it has reached its segments
+
+    # --- on the event loop
+
+    def add(self, write: Write, *, urgent: bool) -> None:
+        group = self._gathering
+        group.writes.append(write)
+        size = len(write.entry.content)
+        group.size_bytes += size
+        self.waiting_bytes += size
+        if write.after_journal:
+            group.journal_only = True
+        if group.size_bytes >= _GROUP_BYTES:
+            self.close_group()
+            urgent = True
+        if self._syncing is None and (self._timer is None or (urgent and not self._timer_urgent)):
+            self._start_in(0 if urgent else _LINGER_S)
+
+    def close_group(self) -> None:
+        """What comes next goes into another group."""
+        self._queue.append(self._gathering)
+        self._gathering = _Group()
+
+    def after(self, synced: Synced) -> None:
+        if self._gathering.writes or self._queue:
+            self._gathering.callbacks.append(synced)
+            if self._syncing is None and not self._timer_urgent:
+                self._start_in(0)
+        elif self._syncing is not None:
+            self._syncing.callbacks.append(synced)
+        else:
+            synced(None)
+
+    def hurry(self) -> None:
+        """Somebody waits for what has gathered."""
+        if self._syncing is None and not self._timer_urgent and self._gathering.writes:
+            self._start_in(0)
+
+    @property
+    def idle(self) -> bool:
+        return self._syncing is None and not self._queue and not self._gathering.writes
+
+    def _start_in(self, delay_s: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer_urgent = delay_s == 0
+        self._timer = self._clock.call_later(delay_s, self._start)
+
+    def _start(self) -> None:
+        self._timer = None
+        self._timer_urgent = False
+        if self._syncing is not None:
+            return
+        if self._queue:
+            group = self._queue.pop(0)
+        else:
+            group, self._gathering = self._gathering, _Group()
+            if not group.writes and not group.callbacks:
+                return
+        self._syncing = group
+        self._submit(group)
+
+    def _submit(self, group: _Group) -> None:
+        room = [True]
+
+        def job() -> None:
+            room[0] = self._make_durable(group)
+
+        def done(error: Exception | None) -> None:
+            if error is None and not room[0]:
+                self._wants_checkpoint()
+                self._clock.call_later(_LINGER_S, lambda: self._submit(group))  # the checkpoint makes room in the journal
+            else:
+                self._finish(group, error)
+
+        self._worker.submit(job, done)
+
+    def _finish(self, group: _Group, error: Exception | None) -> None:
+        self._syncing = None
+        self.waiting_bytes -= group.size_bytes
+        if error is not None:
+            self._failed(error)
+        else:
+            self.applied_sequence = self.journal.next_sequence
+            for write in group.writes:
+                write.partition.now_durable(write)
+            for partition in {write.partition for write in group.writes}:
+                partition.tell_watchers()
+            if self.journal.filled_files > self._checkpoint_asked_at:
+                self._checkpoint_asked_at = self.journal.filled_files
+                self._wants_checkpoint()
+        for callback in group.callbacks:
+            callback(error)
+        if self._syncing is None and (self._queue or self._gathering.writes or self._gathering.callbacks):
+            self._start()
+
+    # --- on the commit thread
+
+    def _make_durable(self, group: _Group) -> bool:
+        """False when a group that needs the journal finds no room in it."""
+        segments = {write.segment for write in group.writes if write.segment is not None}
+        large = group.size_bytes >= _DIRECT_BYTES and len(segments) <= _DIRECT_SEGMENTS
+        if group.writes and (group.journal_only or not large):
+            journaled = self.journal.write([write.entry for write in group.writes])
+            if not journaled and group.journal_only:
+                return False
+            large = not journaled
+        if large:
+            self._sync_segments(segments)
+        for write in group.writes:
+            if write.after_journal and write.segment is not None and write.entry.kind == BATCH:
+                with self._files.lend(write.segment.path, create=True) as file:
+                    file.write(write.entry.position, (write.entry.content,))
+        return True
+
+    def _sync_segments(self, segments: set[Segment]) -> None:
+        folders = set()
+        for segment in segments:
+            with self._files.lend(segment.path) as file:
+                file.sync()
+            if not segment.entry_synced:
+                folders.add(segment.folder)
+        for folder in folders:
+            self._disk.sync_folder(folder)
+        for segment in segments:
+            segment.entry_synced = True

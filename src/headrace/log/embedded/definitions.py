@@ -1,0 +1,34 @@
+"""The topics that exist, as rows of the table `__headrace_topics`: name → id, partitions, what was set for it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from uuid import UUID
+
+TABLE = "__headrace_topics"
+TABLE_ID = UUID("68656164-7261-4365-8000-000000000001")  # known before any definition can be read
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    name: str
+    topic_id: UUID
+    partitions: int
+    config: Mapping[str, str]
+    internal: bool
+
+    def row(self) -> tuple[bytes, bytes]:
+        facts = {
+            "id": self.topic_id.hex,
+            "partitions": self.partitions,
+            "config": dict(self.config),
+            "internal": self.internal,
+        }
+        return self.name.encode(), json.dumps(facts, separators=(",", ":")).encode()
+
+    @classmethod
+    def of(cls, key: bytes, value: bytes) -> Definition:
+        facts = json.loads(value)
+        return cls(key.decode(), UUID(hex=facts["id"]), facts["partitions"], facts["config"], facts["internal"])

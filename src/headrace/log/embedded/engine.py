@@ -1,0 +1,543 @@
+"""The embedded engine as a whole: the topics of one folder, and everything that keeps them.
+
+`EmbeddedLog.open` locks the folder and recovers it; `close` leaves it clean. In between, the event loop appends and reads, the
+commit thread syncs (`commit`), the keeper thread writes checkpoints and removes files, and two timers run: one for
+checkpoints and free space, one for retention.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any, TypeVar
+from uuid import UUID
+
+from headrace.clock import Clock, Timer
+from headrace.disk.memory import MemoryDisk
+from headrace.disk.port import Disk, FolderLocked
+from headrace.log.embedded import definitions
+from headrace.log.embedded.checkpoint import Checkpoint, Row, read_checkpoint, write_checkpoint
+from headrace.log.embedded.commit import LIMIT_BYTES, GroupCommit
+from headrace.log.embedded.definitions import Definition
+from headrace.log.embedded.files import OpenFiles
+from headrace.log.embedded.journal import Journal
+from headrace.log.embedded.layout import PRODUCERS, TOPICS, topic_folder
+from headrace.log.embedded.lease import TABLE as LEASES
+from headrace.log.embedded.lease import EmbeddedLease
+from headrace.log.embedded.opening import Opening
+from headrace.log.embedded.partition import EmbeddedPartition
+from headrace.log.embedded.retention import apply_retention, expired_before
+from headrace.log.embedded.segment import Segment
+from headrace.log.embedded.table import EmbeddedTable
+from headrace.log.embedded.threads import ThreadWorker, Worker
+from headrace.log.errors import (
+    DiskFull,
+    FolderInUse,
+    InvalidPartitions,
+    ReadOnly,
+    RecoveryFailed,
+    StorageError,
+    TopicExists,
+    UnknownTopic,
+)
+from headrace.log.port import Durability, StorageInfo, Synced
+from headrace.log.topic_config import TopicConfig, resolve
+from headrace.record.batch import decode_batch, encode_batch, read_header
+from headrace.record.compression import Compression
+
+logger = logging.getLogger("headrace.log")
+T = TypeVar("T")
+
+_INTERNAL = {"cleanup.policy": "compact", "max.message.bytes": str(256 * 1024 * 1024), "retention.ms": "-1"}
+_CHECKPOINT_EVERY_S = 10.0
+_SPACE_EVERY_S = 1.0
+
+
+class EmbeddedTopic:
+    def __init__(self, log: EmbeddedLog, definition: Definition) -> None:
+        self._log = log
+        self.definition = definition
+        self.name = definition.name
+        self.topic_id = definition.topic_id
+        self.internal = definition.internal
+        self.folder = topic_folder(definition.name, definition.topic_id)
+        self.resolved = log.resolve(definition)
+        self.partitions: list[EmbeddedPartition] = []
+        self.grow()
+
+    @property
+    def config(self) -> Mapping[str, str]:
+        return self.definition.config
+
+    def grow(self) -> None:
+        for index in range(len(self.partitions), self.definition.partitions):
+            folder = f"{self.folder}/{index}"
+            self.partitions.append(EmbeddedPartition(self._log, self.name, self.topic_id, index, folder, self.resolved))
+
+    def reconfigure(self, definition: Definition) -> None:
+        self.definition = definition
+        self.resolved = self._log.resolve(definition)
+        for partition in self.partitions:
+            partition.configure(self.resolved)
+
+
+class EmbeddedLog:
+    def __init__(
+        self,
+        disk: Disk,
+        clock: Clock,
+        *,
+        defaults: Mapping[str, str] | None = None,
+        random_bytes: Callable[[int], bytes] = os.urandom,
+        commit_worker: Worker | None = None,
+        keeper: Worker | None = None,
+        max_open_files: int = 512,
+        journal_file_bytes: int = 64 * 1024 * 1024,
+        journal_files: int = 3,
+        reserve_bytes: int = 16 * 1024 * 1024,
+        retention_interval_s: float = 300.0,
+        producer_expiration_ms: int = 86_400_000,
+        folder: str = "",
+    ) -> None:
+        self.disk = disk
+        self.clock = clock
+        self.defaults = dict(defaults or {})
+        self.folder = folder
+        self.files = OpenFiles(disk, max_open_files)
+        self.refusal: StorageError | None = None  # why writes are refused, if they are
+        self.changed: set[EmbeddedPartition] = set()  # written to since the last checkpoint
+        self.closed = False
+        self.commit: GroupCommit
+        self._memory_files = OpenFiles(MemoryDisk(), 1 << 30)
+        self._random_bytes = random_bytes
+        self._commit_worker = commit_worker
+        self._keeper = keeper
+        self._journal_shape = (journal_file_bytes, journal_files)
+        self._reserve_bytes = reserve_bytes
+        self._retention_interval_s = retention_interval_s
+        self._producer_expiration_ms = producer_expiration_ms
+        self._topics: dict[str, EmbeddedTopic] = {}
+        self._by_id: dict[UUID, EmbeddedTopic] = {}
+        self._tables: dict[tuple[str, int], EmbeddedTable] = {}
+        self._rows: dict[tuple[UUID, int], Row] = {}
+        self._key = b""
+        self._checkpointing = asyncio.Lock()
+        self._timers: dict[str, Timer] = {}
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._pool: ThreadPoolExecutor | None = None
+        self._definitions: EmbeddedTable
+
+    # --- opening and closing
+
+    @classmethod
+    def open(cls, disk: Disk, clock: Clock, **options: Any) -> EmbeddedLog:
+        """Locks and recovers the folder. Runs on the event loop's thread and may take as long as recovery takes."""
+        log = cls(disk, clock, **options)
+        try:
+            disk.lock()
+        except FolderLocked as error:
+            raise FolderInUse(str(error)) from None
+        try:
+            log._open()
+        except BaseException:
+            disk.unlock()
+            raise
+        return log
+
+    def _open(self) -> None:
+        checkpoint = read_checkpoint(self.disk)
+        if checkpoint is None:
+            if self.disk.list(TOPICS):
+                raise RecoveryFailed("the folder has topics but no checkpoint file: restore it from a copy")
+            checkpoint = Checkpoint(self._random_bytes(8), 1, clean=True, rows={})
+        self._key = checkpoint.key
+        self._rows = dict(checkpoint.rows)
+        opening = Opening.of(self.disk, self.files, checkpoint)
+        loop = None
+        if self._commit_worker is None or self._keeper is None:
+            loop = asyncio.get_running_loop()
+            self._commit_worker = self._commit_worker or ThreadWorker("headrace-commit", loop)
+            self._keeper = self._keeper or ThreadWorker("headrace-keeper", loop)
+        size, count = self._journal_shape
+        journal = Journal(self.disk, key=self._key, next_sequence=opening.next_sequence, file_bytes=size, files=count)
+        self.commit = GroupCommit(
+            journal=journal,
+            files=self.files,
+            disk=self.disk,
+            clock=self.clock,
+            worker=self._commit_worker,
+            failed=self._sync_failed,
+            wants_checkpoint=self.checkpoint_soon,
+        )
+        self._restore_topics(opening)
+        self._rows = self._rows_now()
+        write_checkpoint(self.disk, Checkpoint(self._key, opening.next_sequence, clean=False, rows=self._rows))
+        if opening.recovered:
+            logger.warning("recovered %d partitions after an unclean end", opening.recovered)
+        self._schedule("space", _SPACE_EVERY_S, self._check_space)
+        self._schedule("checkpoint", _CHECKPOINT_EVERY_S, self.checkpoint_soon)
+        self._schedule("retention", self._retention_interval_s, lambda: self.spawn(self.apply_retention()))
+
+    def _restore_topics(self, opening: Opening) -> None:
+        own = EmbeddedTopic(self, Definition(definitions.TABLE, definitions.TABLE_ID, 1, _INTERNAL, internal=True))
+        opening.restore(own.partitions[0])
+        if own.partitions[0].broken:
+            raise RecoveryFailed(f"the table of topics is damaged: {own.partitions[0].broken}")
+        self._install(own)
+        self._definitions = EmbeddedTable(self, own.partitions[0])
+        self._tables[definitions.TABLE, 0] = self._definitions
+        for key, value in list(self._definitions.items()):
+            topic = EmbeddedTopic(self, Definition.of(key, value))
+            self._install(topic)
+            if topic.resolved.durability is not Durability.MEMORY:
+                for partition in topic.partitions:
+                    opening.restore(partition)
+        opening.remove_orphans(set(self._by_id))
+
+    def _install(self, topic: EmbeddedTopic) -> None:
+        self._topics[topic.name] = topic
+        self._by_id[topic.topic_id] = topic
+
+    async def close(self) -> None:
+        """Makes everything durable and leaves a clean checkpoint."""
+        if self.closed:
+            return
+        for timer in self._timers.values():
+            timer.cancel()
+        for task in self._tasks:
+            task.cancel()
+        try:
+            if self.refusal is None or isinstance(self.refusal, DiskFull):
+                await self.synced()
+                await self._run_checkpoint(clean=True)
+        finally:
+            self.closed = True
+            for worker in (self._commit_worker, self._keeper):
+                if worker is not None:
+                    worker.close()
+            if self._pool is not None:
+                self._pool.shutdown()
+            self.commit.journal.close()
+            self.files.close()
+            self.disk.unlock()
+
+    # --- topics
+
+    def resolve(self, definition: Definition) -> TopicConfig:
+        return resolve(definition.config, {} if definition.internal else self.defaults)
+
+    def set_defaults(self, defaults: Mapping[str, str]) -> None:
+        """Server-wide settings changed: topics that set nothing of their own follow."""
+        self.defaults = dict(defaults)
+        for topic in self._topics.values():
+            topic.reconfigure(topic.definition)
+
+    async def create_topic(
+        self,
+        name: str,
+        partitions: int = 1,
+        config: Mapping[str, str] | None = None,
+        *,
+        topic_id: UUID | None = None,
+        internal: bool = False,
+    ) -> EmbeddedTopic:
+        if name in self._topics:
+            raise TopicExists(name)
+        if partitions < 1:
+            raise InvalidPartitions("a topic needs at least one partition")
+        topic_id = topic_id or UUID(bytes=self._random_bytes(16), version=4)
+        topic = self._define(Definition(name, topic_id, partitions, dict(config or {}), internal))
+        await self.synced()
+        return topic
+
+    def _define(self, definition: Definition) -> EmbeddedTopic:
+        topic = EmbeddedTopic(self, definition)  # a wrong setting is found before anything is written
+        self._definitions.put(dict([definition.row()]))
+        self._install(topic)
+        return topic
+
+    async def add_partitions(self, name: str, total: int) -> None:
+        topic = self._existing(name)
+        old = topic.definition
+        if total <= old.partitions:
+            raise InvalidPartitions(f"{name} has {old.partitions} partitions already")
+        definition = Definition(name, old.topic_id, total, old.config, old.internal)
+        self._definitions.put(dict([definition.row()]))
+        topic.definition = definition
+        topic.grow()
+        await self.synced()
+
+    async def configure_topic(self, name: str, config: Mapping[str, str]) -> None:
+        topic = self._existing(name)
+        old = topic.definition
+        definition = Definition(name, old.topic_id, old.partitions, dict(config), old.internal)
+        resolved = self.resolve(definition)
+        if (resolved.durability is Durability.MEMORY) != (topic.resolved.durability is Durability.MEMORY):
+            raise InvalidPartitions("a topic can't be moved between memory and disk: create another one")
+        self._definitions.put(dict([definition.row()]))
+        topic.reconfigure(definition)
+        await self.synced()
+
+    async def delete_topic(self, name: str) -> None:
+        topic = self._existing(name)
+        self._definitions.put({name.encode(): None})
+        del self._topics[name], self._by_id[topic.topic_id]
+        for partition in topic.partitions:
+            partition.broken = f"{name} was deleted"
+            self.changed.discard(partition)
+            self._rows.pop((topic.topic_id, partition.index), None)
+        await self.synced()
+        for partition in topic.partitions:
+            partition.tell_watchers()
+            for segment in partition.segments:
+                for path in partition.paths_of(segment):
+                    self.files_for(partition).forget(path)
+            self.files.forget(f"{partition.folder}/{PRODUCERS}")
+        disk = self._memory_disk() if topic.resolved.durability is Durability.MEMORY else self.disk
+        self._in_background(lambda: disk.remove_folder(topic.folder))
+
+    def _existing(self, name: str) -> EmbeddedTopic:
+        topic = self._topics.get(name)
+        if topic is None:
+            raise UnknownTopic(name)
+        return topic
+
+    def topics(self) -> Mapping[str, EmbeddedTopic]:
+        return self._topics
+
+    def topic_by_id(self, topic_id: UUID) -> EmbeddedTopic | None:
+        return self._by_id.get(topic_id)
+
+    def partition(self, topic: str, index: int) -> EmbeddedPartition | None:
+        found = self._topics.get(topic)
+        if found is None or not 0 <= index < len(found.partitions):
+            return None
+        return found.partitions[index]
+
+    def files_for(self, partition: EmbeddedPartition) -> OpenFiles:
+        return self._memory_files if partition.durability is Durability.MEMORY else self.files
+
+    def _memory_disk(self) -> Disk:
+        return self._memory_files.disk
+
+    # --- durability
+
+    def after_sync(self, synced: Synced) -> None:
+        if self.refusal is not None and self.commit.idle and not isinstance(self.refusal, DiskFull):
+            synced(self.refusal)
+        else:
+            self.commit.after(synced)
+
+    async def synced(self) -> None:
+        future = asyncio.get_running_loop().create_future()
+
+        def done(error: Exception | None) -> None:
+            if not future.done():
+                if error is None:
+                    future.set_result(None)
+                else:
+                    future.set_exception(error if isinstance(error, StorageError) else self.storage_error(error))
+
+        self.after_sync(done)
+        await future
+
+    @property
+    def backlogged(self) -> bool:
+        """More waits for the disk than may: stop reading from producers until `after_sync`."""
+        return self.commit.waiting_bytes >= LIMIT_BYTES
+
+    def append_together(self, writes: Sequence[tuple[EmbeddedPartition, bytearray]]) -> list[int]:
+        """All of these writes become durable in one frame, or none does."""
+        self.commit.close_group()
+        offsets = [partition.append_after_journal(batch) for partition, batch in writes]
+        self.commit.close_group()
+        return offsets
+
+    def storage_error(self, error: Exception) -> StorageError:
+        """What to raise for an error of the disk while writing or reading."""
+        if isinstance(error, StorageError):
+            return error
+        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+            return DiskFull("no space left on the disk")
+        return StorageError(str(error))
+
+    def _sync_failed(self, error: Exception) -> None:
+        if not isinstance(self.refusal, ReadOnly):
+            self.refusal = ReadOnly(f"a sync failed ({error}); read-only until the server is started again")
+            logger.critical("%s", self.refusal)
+
+    def _check_space(self) -> None:
+        if not isinstance(self.refusal, ReadOnly):
+            free = self.disk.free_bytes()
+            if free < self._reserve_bytes and self.refusal is None:
+                self.refusal = DiskFull(f"{free} bytes are free, {self._reserve_bytes} are kept in reserve")
+                logger.error("writes are refused: %s", self.refusal)
+            elif free >= self._reserve_bytes and self.refusal is not None:
+                self.refusal = None
+                logger.warning("there is room on the disk again: writes go on")
+        self._schedule("space", _SPACE_EVERY_S, self._check_space)
+
+    # --- checkpoints
+
+    def checkpoint_soon(self) -> None:
+        self._schedule("checkpoint", _CHECKPOINT_EVERY_S, self.checkpoint_soon)
+        if self.changed and not self._checkpointing.locked() and not self.closed:
+            self.spawn(self._run_checkpoint())
+
+    async def _run_checkpoint(self, *, clean: bool = False) -> None:
+        async with self._checkpointing:
+            if isinstance(self.refusal, ReadOnly):
+                return
+            changed, self.changed = self.changed, set()
+            floor = self.commit.applied_sequence
+            rows = self._rows | {
+                (partition.topic_id, partition.index): partition.row()
+                for partition in changed
+                if partition.durability is not Durability.MEMORY and not partition.broken
+            }
+            work = [step for partition in changed if not partition.broken for step in partition.checkpoint_steps()]
+            checkpoint = Checkpoint(self._key, self.commit.journal.next_sequence if clean else floor, clean, rows)
+
+            def job() -> None:
+                for step in work:
+                    step()
+                write_checkpoint(self.disk, checkpoint)
+
+            try:
+                await self._keeper_job(job)
+            except FileNotFoundError:  # a topic was deleted meanwhile; the next checkpoint does without it
+                self.changed |= changed
+            except OSError as error:
+                self.changed |= changed
+                if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                    self._sync_failed(error)
+            else:
+                self._rows = {place: row for place, row in rows.items() if place[0] in self._by_id}
+                self.commit.journal.raise_floor(floor)
+
+    def _rows_now(self) -> dict[tuple[UUID, int], Row]:
+        return {
+            (partition.topic_id, partition.index): partition.row()
+            for topic in self._topics.values()
+            for partition in topic.partitions
+            if partition.durability is not Durability.MEMORY and partition.end_offset and not partition.broken
+        }
+
+    # --- retention
+
+    async def apply_retention(self) -> None:
+        """One pass over all partitions; the event loop gets its turn after each."""
+        self._schedule("retention", self._retention_interval_s, lambda: self.spawn(self.apply_retention()))
+        now_ms = self.clock.now_ms()
+        for topic in list(self._topics.values()):
+            for partition in topic.partitions:
+                if partition.segments and not partition.broken:
+                    partition.expire_producers(now_ms - self._producer_expiration_ms)
+                    if not topic.internal:
+                        before = await self.in_thread(partial(expired_before, partition, now_ms))
+                        await apply_retention(partition, before)
+
+    def remove_segments(self, partition: EmbeddedPartition, segments: Sequence[Segment]) -> None:
+        files = self.files_for(partition)
+        disk = files.disk
+        paths = [path for segment in segments for path in partition.paths_of(segment)]
+        for path in paths:
+            files.forget(path)
+
+        def job() -> None:
+            for path in paths:
+                try:
+                    disk.remove(path)
+                except FileNotFoundError:
+                    continue
+
+        self._in_background(job)
+
+    # --- tables and leases
+
+    async def table(self, name: str, slot: int = 0) -> EmbeddedTable:
+        existing = self._tables.get((name, slot))
+        if existing is not None:
+            return existing
+        topic = self._topics.get(name)
+        if topic is None:
+            topic = await self.create_topic(name, slot + 1, _INTERNAL, internal=True)
+        elif slot >= len(topic.partitions):
+            await self.add_partitions(name, slot + 1)
+        table = self._tables[name, slot] = EmbeddedTable(self, topic.partitions[slot])
+        return table
+
+    async def leases(self, group: str, table: str) -> AsyncIterator[EmbeddedLease]:
+        tokens = await self.table(LEASES)
+        await self.table(table)
+        for slot in range(len(self._topics[table].partitions)):
+            name = f"{group}/{table}/{slot}"
+            token = int(tokens.get(name.encode()) or b"0") + 1
+            tokens.put({name.encode(): str(token).encode()})
+            await self.synced()
+            yield EmbeddedLease(self, name, token, await self.table(table, slot))
+
+    # --- the machine room
+
+    def storage(self) -> StorageInfo:
+        return StorageInfo(self.folder, self.disk.total_bytes(), self.disk.free_bytes())
+
+    def recompress(self, batch: bytearray | memoryview, codec: str, config: TopicConfig) -> bytearray:
+        """For a topic whose `compression.type` is not the producer's."""
+        header = read_header(batch)
+        return bytearray(
+            encode_batch(
+                decode_batch(batch),
+                compression=Compression.NONE if codec == "uncompressed" else Compression[codec.upper()],
+                producer_id=header.producer_id,
+                producer_epoch=header.producer_epoch,
+                base_sequence=header.base_sequence,
+                transactional=header.transactional,
+            )
+        )
+
+    def in_thread(self, work: Callable[[], T]) -> Awaitable[T]:
+        """For reads that may wait for the disk."""
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(4, "headrace-read")
+        return asyncio.get_running_loop().run_in_executor(self._pool, work)
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._task_ended)
+
+    def _task_ended(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            logger.error("work in the background failed: %s", error, exc_info=error)
+
+    async def _keeper_job(self, job: Callable[[], None]) -> None:
+        future = asyncio.get_running_loop().create_future()
+
+        def done(error: Exception | None) -> None:
+            if not future.done():
+                future.set_exception(error) if error is not None else future.set_result(None)
+
+        assert self._keeper is not None
+        self._keeper.submit(job, done)
+        await future
+
+    def _in_background(self, job: Callable[[], None]) -> None:
+        def done(error: Exception | None) -> None:
+            if error is not None:
+                logger.error("could not remove files: %s", error)
+
+        assert self._keeper is not None
+        self._keeper.submit(job, done)
+
+    def _schedule(self, name: str, delay_s: float, callback: Callable[[], None]) -> None:
+        if name in self._timers:
+            self._timers[name].cancel()
+        if not self.closed:
+            self._timers[name] = self.clock.call_later(delay_s, callback)

@@ -1,0 +1,210 @@
+"""The journal: one ring of preallocated files that makes writes to many segments durable with one sync.
+
+A group commit writes one frame and syncs it once; the segments themselves are synced later (`checkpoint`), and frames below
+the checkpoint's floor are not needed any more, so their file is used again from its start. Used-again files have all their
+blocks, so fdatasync writes no metadata.
+
+A frame begins on a 4 KiB boundary and no other frame shares its blocks: writing the next one can't tear it.
+
+    magic "HRJF" 4 · CRC-32C of all that follows 4 · sequence 8 · payload bytes 4 · entries 4 · folder key 8 · payload
+
+    entry: kind 1 · zero 3 · topic id 16 · partition 4 · segment base 8 · position 8 · bytes 4 · zero 4 · the bytes
+
+Kinds: 1, these bytes stand at this position of this segment; 2, everything below this offset (in `position`) is forgotten.
+A frame is whole or it is nothing, which is what makes the writes in it atomic. Frame n+1 is written only after frame n was
+synced: so an unreadable frame is the torn end of the journal, unless a later frame follows it, and then it is damage. The
+folder key is a random number from the checkpoint: a record whose value imitates a frame can't know it.
+"""
+
+from __future__ import annotations
+
+import errno
+import struct
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from headrace.disk.port import Disk, File
+from headrace.log.embedded.layout import JOURNAL
+from headrace.log.errors import RecoveryFailed
+from headrace.record import crc32c
+
+BATCH = 1
+TRIM = 2
+
+_FRAME = struct.Struct(">4sIQII8s")
+_ENTRY = struct.Struct(">B3x16siqqI4x")
+_MAGIC = b"HRJF"
+_BLOCK_BYTES = 4096
+_STEP_BYTES = 8 * 1024 * 1024  # a new file grows by steps, so that a small server takes little room
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    kind: int
+    topic_id: UUID
+    partition: int
+    segment_base: int
+    position: int
+    content: bytes
+
+
+@dataclass(slots=True)
+class _RingFile:
+    file: File
+    allocated: int
+    last_sequence: int = -1  # of the frames in it; it is free when that is below the floor
+
+
+class Journal:
+    """Written by the commit thread alone; `floor` may be raised from another."""
+
+    def __init__(self, disk: Disk, *, key: bytes, next_sequence: int, file_bytes: int, files: int) -> None:
+        self._disk = disk
+        self._key = key
+        self._file_bytes = file_bytes
+        self._limit = files
+        self._ring: list[_RingFile] = []
+        self._current: _RingFile | None = None
+        self._position = 0
+        self._guard = threading.Lock()
+        self.next_sequence = next_sequence
+        self.floor = next_sequence
+        self.filled_files = 0  # grows each time a file is full: time for a checkpoint
+
+    def write(self, entries: Sequence[Entry]) -> bool:
+        """One frame, synced when this returns; False when there is no room until the next checkpoint."""
+        pieces: list[bytes] = [b""]
+        length = 0
+        for entry in entries:
+            pieces.append(
+                _ENTRY.pack(
+                    entry.kind,
+                    entry.topic_id.bytes,
+                    entry.partition,
+                    entry.segment_base,
+                    entry.position,
+                    len(entry.content),
+                )
+            )
+            pieces.append(entry.content)
+            length += _ENTRY.size + len(entry.content)
+        sequence = self.next_sequence
+        head = _FRAME.pack(_MAGIC, 0, sequence, length, len(entries), self._key)
+        crc = crc32c(head[8:])
+        for piece in pieces:
+            crc = crc32c(piece, crc)
+        pieces[0] = head[:4] + crc.to_bytes(4, "big") + head[8:]
+        size = -(-(_FRAME.size + length) // _BLOCK_BYTES) * _BLOCK_BYTES
+        pieces.append(bytes(size - _FRAME.size - length))
+        ring_file = self._room(size)
+        if ring_file is None:
+            return False
+        ring_file.file.write(self._position, (b"".join(pieces),))
+        ring_file.file.sync()
+        ring_file.last_sequence = sequence
+        self._position += size
+        self.next_sequence = sequence + 1
+        return True
+
+    def raise_floor(self, sequence: int) -> None:
+        with self._guard:
+            self.floor = max(self.floor, sequence)
+
+    def close(self) -> None:
+        for ring_file in self._ring:
+            ring_file.file.close()
+
+    def _room(self, size: int) -> _RingFile | None:
+        current = self._current
+        if current is None or self._position + size > self._file_bytes:
+            if size > self._file_bytes:
+                return None
+            if current is not None:
+                self.filled_files += 1
+            current = self._free_file()
+            if current is None:
+                return None
+            self._current, self._position = current, 0
+        if self._position + size > current.allocated:
+            grown = max(min(self._file_bytes, current.allocated + _STEP_BYTES), self._position + size)
+            try:
+                current.file.allocate(grown)
+            except OSError as error:
+                if error.errno != errno.ENOSPC:
+                    raise
+                return None
+            current.allocated = grown
+        return current
+
+    def _free_file(self) -> _RingFile | None:
+        with self._guard:
+            floor = self.floor
+        for ring_file in self._ring:
+            if ring_file is not self._current and ring_file.last_sequence < floor:
+                return ring_file
+        if len(self._ring) >= self._limit:
+            return None
+        path = f"{JOURNAL}/{len(self._ring)}"
+        file = self._disk.open(path, create=True)
+        self._disk.sync_folder(JOURNAL)
+        self._ring.append(_RingFile(file, allocated=file.size()))
+        return self._ring[-1]
+
+
+def read_frames(disk: Disk, key: bytes, floor: int) -> tuple[list[list[Entry]], int]:
+    """The frames from `floor` on, in order, and the first sequence that no frame has ever had."""
+    frames: dict[int, list[Entry]] = {}
+    highest = floor - 1
+    for name in disk.list(JOURNAL):
+        file = disk.open(f"{JOURNAL}/{name}")
+        content = file.read(0, file.size())
+        file.close()
+        for sequence, entries in _parse(content, key):
+            highest = max(highest, sequence)
+            if sequence >= floor:
+                frames[sequence] = entries
+    last = floor - 1
+    while last + 1 in frames:
+        last += 1
+    if frames and max(frames) > last:
+        raise RecoveryFailed(
+            f"the journal lacks frame {last + 1} but has frame {max(frames)}: acknowledged writes in between are damaged. "
+            f"Restore the folder from a copy, or move the journal folder away to go on without them"
+        )
+    return [frames[sequence] for sequence in range(floor, last + 1)], highest + 1
+
+
+def _parse(content: bytes, key: bytes) -> Iterator[tuple[int, list[Entry]]]:
+    """Every whole frame, wherever it stands: frames begin on block boundaries, and a file that is used again keeps older
+    ones behind the newest."""
+    position = 0
+    while position + _FRAME.size <= len(content):
+        frame = _frame_at(content, position, key)
+        if frame is None:
+            position = content.find(_MAGIC, position + 1)
+            if position < 0:
+                return
+            position = -(-position // _BLOCK_BYTES) * _BLOCK_BYTES
+            continue
+        sequence, entries, size = frame
+        yield sequence, entries
+        position += -(-size // _BLOCK_BYTES) * _BLOCK_BYTES
+
+
+def _frame_at(content: bytes, position: int, key: bytes) -> tuple[int, list[Entry], int] | None:
+    magic, crc, sequence, length, count, owner = _FRAME.unpack_from(content, position)
+    end = position + _FRAME.size + length
+    if magic != _MAGIC or owner != key or end > len(content):
+        return None
+    if crc32c(memoryview(content)[position + 8 : end]) != crc:
+        return None
+    entries = []
+    position += _FRAME.size
+    for _ in range(count):
+        kind, topic_id, partition, segment_base, place, size = _ENTRY.unpack_from(content, position)
+        position += _ENTRY.size
+        entries.append(Entry(kind, UUID(bytes=topic_id), partition, segment_base, place, content[position : position + size]))
+        position += size
+    return sequence, entries, _FRAME.size + length

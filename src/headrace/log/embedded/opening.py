@@ -1,0 +1,71 @@
+"""Opening the folder: from what is on disk to topics with partitions, after a clean end or a crash."""
+
+from __future__ import annotations
+
+import logging
+from collections import defaultdict
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from headrace.disk.port import Disk
+from headrace.log.embedded.checkpoint import Checkpoint, Row
+from headrace.log.embedded.files import OpenFiles
+from headrace.log.embedded.journal import Entry, read_frames
+from headrace.log.embedded.layout import TOPICS, topic_id_of
+from headrace.log.embedded.partition import EmbeddedPartition
+from headrace.log.embedded.recovery import Promise, open_clean, recover, redo
+
+logger = logging.getLogger("headrace.log")
+
+Place = tuple[UUID, int]  # topic id and partition number
+
+
+@dataclass(slots=True)
+class Opening:
+    """The state of a start. Partitions are asked for in any order; the table of topics comes first."""
+
+    disk: Disk
+    files: OpenFiles
+    checkpoint: Checkpoint
+    next_sequence: int
+    entries: dict[Place, list[Entry]] = field(default_factory=dict)
+    recovered: int = 0
+
+    @classmethod
+    def of(cls, disk: Disk, files: OpenFiles, checkpoint: Checkpoint) -> Opening:
+        if checkpoint.clean:
+            return cls(disk, files, checkpoint, checkpoint.floor)
+        frames, next_sequence = read_frames(disk, checkpoint.key, checkpoint.floor)
+        entries: dict[Place, list[Entry]] = defaultdict(list)
+        for frame in frames:
+            for entry in frame:
+                entries[entry.topic_id, entry.partition].append(entry)
+        return cls(disk, files, checkpoint, next_sequence, dict(entries))
+
+    def restore(self, partition: EmbeddedPartition) -> None:
+        """Gives a partition what the disk holds of it."""
+        place = (partition.topic_id, partition.index)
+        row: Row | None = self.checkpoint.rows.get(place)
+        interval = partition.config.index_interval_bytes
+        if self.checkpoint.clean:
+            if row is None:
+                return
+            found = open_clean(self.disk, self.files, partition.folder, row, interval)
+        else:
+            entries = self.entries.get(place, [])
+            promise = redo(self.disk, partition.folder, entries, row) if entries else Promise(row.start_offset if row else 0)
+            if row is None and not entries and not self.disk.list(partition.folder):
+                return
+            found = recover(self.disk, self.files, partition.folder, row, promise, interval)
+            self.recovered += found.changed
+        partition.restore(found.segments, found.start_offset, found.end_offset, producers_on_disk=found.producers_on_disk)
+        if found.broken:
+            partition.broken = found.broken
+            logger.error("partition %s-%d is damaged and refuses writes: %s", partition.topic, partition.index, found.broken)
+
+    def remove_orphans(self, known: set[UUID]) -> None:
+        """Folders of topics whose deletion was under way."""
+        for name in self.disk.list(TOPICS):
+            topic_id = topic_id_of(name)
+            if topic_id is not None and topic_id not in known:
+                self.disk.remove_folder(f"{TOPICS}/{name}")

@@ -1,0 +1,187 @@
+"""One segment: a file of record batches, one after the other, and its sparse index.
+
+Only the last segment of a partition is written to, always at `size`. The bytes behind `size` in the file, if any, are left
+over from a write that failed; the next write covers them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from headrace.disk.port import Buffer, File
+from headrace.log.embedded.files import OpenFiles
+from headrace.log.embedded.index import SparseIndex
+from headrace.log.embedded.layout import index_path, segment_path
+from headrace.log.errors import StorageError
+from headrace.record import find_offset, scan_batches, whole_batches
+
+HEADER_BYTES = 61
+_SCAN_BYTES = 4 * 1024 * 1024
+_LOOK_BYTES = 64 * 1024  # read beyond what was asked for, to step from an index entry to the batch itself
+
+Found = tuple[int, int, int, int, int]  # position, base offset, last offset, largest timestamp, size in bytes
+ReadAt = Callable[[int, int], bytes | bytearray]  # position, size
+
+
+def batch_size(data: Buffer, position: int = 0) -> int:
+    """The size a batch says it has, from the first 12 bytes of it."""
+    return 12 + int.from_bytes(data[position + 8 : position + 12], "big")
+
+
+class Segment:
+    __slots__ = (
+        "_index",
+        "base_offset",
+        "entry_synced",
+        "files",
+        "first_timestamp",
+        "folder",
+        "index_interval",
+        "max_timestamp",
+        "next_entry_at",
+        "path",
+        "size",
+    )
+
+    def __init__(self, files: OpenFiles, folder: str, base_offset: int, index_interval: int, size: int = 0) -> None:
+        self.files = files
+        self.folder = folder
+        self.base_offset = base_offset
+        self.path = segment_path(folder, base_offset)
+        self.size = size
+        self.index_interval = index_interval
+        self.next_entry_at = 0
+        self.max_timestamp = -1  # of everything up to `size`; -1 until known
+        self.first_timestamp = -1  # of the first batch; -1 until known
+        self.entry_synced = size > 0  # its name in the folder is durable
+        self._index: SparseIndex | None = SparseIndex() if size == 0 else None
+
+    @property
+    def index(self) -> SparseIndex:
+        if self._index is None:
+            self._load_index()
+        assert self._index is not None
+        return self._index
+
+    def file(self) -> File:
+        return self.files.get(self.path, create=self.size == 0)
+
+    # --- writing
+
+    def append(self, batch: Buffer, base_offset: int, max_timestamp: int) -> None:
+        index = self.index  # loaded before anything is written, so that a failure leaves nothing half done
+        self.file().write(self.size, (batch,))
+        self._count(index, base_offset, len(batch), max_timestamp)
+
+    def reserve(self, size: int, base_offset: int, max_timestamp: int) -> None:
+        """Counts a batch whose bytes will be written a little later (see `commit`)."""
+        self._count(self.index, base_offset, size, max_timestamp)
+
+    def _count(self, index: SparseIndex, base_offset: int, size: int, max_timestamp: int) -> None:
+        if max_timestamp > self.max_timestamp:
+            self.max_timestamp = max_timestamp
+        if self.size >= self.next_entry_at:
+            index.add(base_offset - self.base_offset, self.size, self.max_timestamp)
+            self.next_entry_at = self.size + self.index_interval
+        self.size += size
+
+    # --- reading
+
+    def read(self, read_at: ReadAt, offset: int, max_bytes: int, limit: int, at_least_one: bool) -> Buffer:
+        """Whole batches below the position `limit`, from the one that holds `offset`."""
+        relative, position = self.index.before_offset(offset - self.base_offset)
+        entry_offset = self.base_offset + relative
+        while True:
+            size = min(limit - position, max(max_bytes, HEADER_BYTES) + _LOOK_BYTES)
+            data = read_at(position, size)
+            if len(data) < HEADER_BYTES or (entry_offset >= 0 and int.from_bytes(data[:8], "big") != entry_offset):
+                if entry_offset < 0 or relative == 0:
+                    raise StorageError(f"{self.path}: no batch where one should begin, at {position}")
+                self._rebuild_index()
+                relative, position = self.index.before_offset(offset - self.base_offset)
+                entry_offset = self.base_offset + relative
+                continue
+            start = find_offset(data, offset)
+            if start >= 0:
+                break
+            position += max(whole_batches(data), batch_size(data))
+            entry_offset = -1
+            if position >= limit:
+                return b""
+        view = memoryview(data)[start:]
+        whole = whole_batches(view[:max_bytes])
+        if whole:
+            return view[:whole] if start or whole < len(data) else data
+        if not at_least_one:
+            return b""
+        first = batch_size(view)
+        return view[:first] if first <= len(view) else read_at(position + start, min(first, limit - position - start))
+
+    def batches(self, position: int, end: int, expected: int = -1) -> Iterator[Found]:
+        """Every batch from a position on; stops before the first one that is not whole, sound and next in line."""
+        file = self.file()
+        while position < end:
+            data = file.read(position, min(_SCAN_BYTES, end - position))
+            if len(data) >= 12 and len(data) < batch_size(data) <= end - position:
+                data = file.read(position, batch_size(data))
+            found, valid = scan_batches(data, 0, expected)
+            for start, base, last, timestamp, size in found:
+                yield position + start, base, last, timestamp, size
+                expected = last + 1
+            if valid == 0:
+                return
+            position += valid
+
+    # --- the index
+
+    def _load_index(self) -> None:
+        try:
+            file = self.files.get(index_path(self.folder, self.base_offset))
+            index = SparseIndex.load(file.read(0, file.size()))
+        except FileNotFoundError:
+            index = SparseIndex()
+        index.cut(self.size)
+        while len(index):  # an entry is believed only where a batch with that offset begins
+            relative, position, _ = index.entry(len(index) - 1)
+            if next(self.batches(position, self.size, self.base_offset + relative), None) is not None:
+                break
+            index.cut(position)
+        self._extend_index(index)
+
+    def _rebuild_index(self) -> None:
+        self._extend_index(SparseIndex())
+
+    def _extend_index(self, index: SparseIndex) -> None:
+        """Scans from the last entry to the end of the segment, so that the index and the timestamps are whole."""
+        size, self.size, self.max_timestamp = self.size, 0, -1
+        if len(index):
+            _, self.size, self.max_timestamp = index.entry(len(index) - 1)
+            self.next_entry_at = self.size + self.index_interval
+        else:
+            self.next_entry_at = 0
+        for position, base, _, timestamp, length in self.batches(self.size, size):
+            self.size = position
+            self._count(index, base, length, timestamp)
+        self.size, self._index = size, index
+
+    def learn_timestamps(self) -> None:
+        """For a segment that was written before this start: its first and its largest timestamp."""
+        if self.first_timestamp < 0 and self.size:
+            if self.max_timestamp < 0:
+                self._load_index()
+            header = self.file().read(0, HEADER_BYTES)
+            self.first_timestamp = int.from_bytes(header[27:35], "big", signed=True)
+
+    def save_index(self) -> None:
+        """Appends the entries that are not in the file yet; not synced, because an index is only a hint."""
+        index = self._index
+        if index is not None and index.saved < len(index):
+            entries = len(index)
+            where, content = index.unsaved()
+            self.files.get(index_path(self.folder, self.base_offset), create=True).write(where, (content,))
+            index.saved = entries
+
+    def drop_index(self) -> None:
+        """Gives the memory of a saved index back; it is read again when somebody asks."""
+        if self._index is not None and self._index.saved == len(self._index):
+            self._index = None
