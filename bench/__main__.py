@@ -75,9 +75,7 @@ def matches(case: Case, pattern: str) -> bool:
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="one short round of everything, to see that it works")
-    parser.add_argument(
-        "--only", action="append", metavar="PATTERN", help="cases whose name has this in it (repeatable)"
-    )
+    parser.add_argument("--only", action="append", metavar="PATTERN", help="cases whose name has this in it (repeatable)")
     parser.add_argument("--rounds", type=int, help="alternating rounds (3)")
     parser.add_argument("--no-kafka", action="store_true", help="measure Headrace alone")
     parser.add_argument("--no-headrace", action="store_true", help="measure Kafka alone")

@@ -66,9 +66,7 @@ def batch_of(total_bytes: int, record_bytes: int = RECORD_BYTES) -> Batch:
 def produce(topic: str, records: Batch, *, partitions: Sequence[int] = (0,), acks: int = 1) -> ProduceFrame:
     """One request that brings the same batch to each of the partitions."""
     parts = [PartitionProduceData(index=index, records=records.data) for index in partitions]
-    request = ProduceRequest(
-        acks=acks, timeout_ms=30_000, topic_data=[TopicProduceData(name=topic, partition_data=parts)]
-    )
+    request = ProduceRequest(acks=acks, timeout_ms=30_000, topic_data=[TopicProduceData(name=topic, partition_data=parts)])
     return ProduceFrame(_framed(request, PRODUCE_VERSION), len(parts), len(parts) * records.records)
 
 

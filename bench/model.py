@@ -36,14 +36,14 @@ class Effort:
     """How long and how much: the full run, or a quick look."""
 
     seconds: float = 5.0  # of each timed load
-    warm_seconds: float = 4.0  # of load before the first of them, so that the JVM has compiled its hot paths
+    warm_seconds: float = 8.0  # of load before the first of them, so that the JVM has compiled its hot paths
     scale: float = 1.0  # of record counts
 
     def count(self, full: int) -> int:
         return max(1000, int(full * self.scale))
 
 
-QUICK = Effort(seconds=1.0, warm_seconds=0.5, scale=0.05)
+QUICK = Effort(seconds=1.0, warm_seconds=1.0, scale=0.05)
 
 
 @dataclass(frozen=True, slots=True)

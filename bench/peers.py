@@ -106,18 +106,14 @@ class Server:
     def __enter__(self) -> Server:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.stop()
 
 
 # --- Headrace ---
 
 
-def headrace_command(
-    folder: Path, *, durability: str, host: str, port: int, arguments: Sequence[str] = ()
-) -> list[str]:
+def headrace_command(folder: Path, *, durability: str, host: str, port: int, arguments: Sequence[str] = ()) -> list[str]:
     serve = [sys.executable, "-m", "headrace", "serve", "--data", str(folder), "--kafka", f"{host}:{port}"]
     return [*serve, "--durability", durability, "--json", *arguments]
 
@@ -186,18 +182,14 @@ def kafka_libs() -> Path:
     if libs.is_dir():
         return libs
     if shutil.which("mvn") is None:
-        raise PeerError(
-            f"Maven is needed once to fetch Apache Kafka {KAFKA_VERSION}; or set KAFKA_LIBS to its libs folder"
-        )
+        raise PeerError(f"Maven is needed once to fetch Apache Kafka {KAFKA_VERSION}; or set KAFKA_LIBS to its libs folder")
     print(f"fetching Apache Kafka {KAFKA_VERSION} into {libs} ...", file=sys.stderr)
     partial = cache / f".kafka-{KAFKA_VERSION}.{os.getpid()}"
     goal = ["dependency:copy-dependencies", f"-DoutputDirectory={partial}", "-DincludeScope=runtime"]
     done = subprocess.run(["mvn", "-q", "-B", "-f", str(HERE / "kafka-pom.xml"), *goal], capture_output=True, text=True)
     if done.returncode:
         shutil.rmtree(partial, ignore_errors=True)
-        raise PeerError(
-            f"Maven could not fetch Apache Kafka {KAFKA_VERSION}: {(done.stdout + done.stderr).strip()[-500:]}"
-        )
+        raise PeerError(f"Maven could not fetch Apache Kafka {KAFKA_VERSION}: {(done.stdout + done.stderr).strip()[-500:]}")
     with contextlib.suppress(OSError):  # another process may have been quicker
         partial.rename(libs)
     shutil.rmtree(partial, ignore_errors=True)

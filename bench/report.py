@@ -43,9 +43,7 @@ def misses(results: Results, cases: Sequence[Case]) -> list[str]:
 
 def _machine(results: Results) -> str:
     facts = results.machine
-    rounds = (
-        "one short round, a first look only" if results.quick else f"medians of {results.rounds} alternating rounds"
-    )
+    rounds = "one short round, a first look only" if results.quick else f"medians of {results.rounds} alternating rounds"
     hot = "compiled" if facts["compiled"] else "pure Python"
     return (
         f"Measured with {rounds}, each server alone on the machine with its load generator. {facts['cores']} cores "

@@ -13,8 +13,7 @@ WRITES = 3000  # single records: enough for a median, few enough to leave the si
 
 
 def measure(rig: Rig) -> Measured:
-    rig.create_topic("warm")
-    rig.produce("warm", [frames.produce("warm", frames.batch(1))], seconds=rig.effort.warm_seconds)
+    rig.warm_up()
     rig.create_topic("grows")
     batch = frames.batch_of(16_384)
     fill, write = frames.produce("grows", batch), frames.produce("grows", frames.batch(1))

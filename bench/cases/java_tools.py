@@ -18,6 +18,7 @@ DEADLINE_S = 600
 
 
 def measure(rig: Rig) -> Measured:
+    rig.warm_up()
     measured: Measured = {}
     for size, full in SIZES.items():
         topic, count = f"java-{size}", rig.effort.count(full)
@@ -28,8 +29,8 @@ def measure(rig: Rig) -> Measured:
 
 
 def produce(rig: Rig, topic: str, count: int, size: int) -> float:
-    """MB/s after the first tenth of the records, while which the client's own JVM warms up."""
-    warm = count // 10
+    """MB/s of `count` records, after a quarter as many during which the client's own JVM warms up."""
+    warm = count // 4
     said = _tool(
         "org.apache.kafka.tools.ProducerPerformance",
         *("--bootstrap-server", rig.server.bootstrap, "--topic", topic, "--throughput", "-1"),

@@ -10,9 +10,7 @@ SIZES = {100: 5_000_000, 1000: 1_500_000}  # record size: records
 
 def measure(rig: Rig) -> Measured:
     measured: Measured = {}
-    rig.create_topic("warm")
-    rig.rdload("produce", "warm", rig.effort.count(1_000_000), 100)
-    rig.rdload("consume", "warm", rig.effort.count(1_000_000), 100)
+    rig.warm_up()
     for size, full in SIZES.items():
         topic, count = f"rd-{size}", rig.effort.count(full)
         rig.create_topic(topic)

@@ -10,9 +10,8 @@ COUNTS = (1, 10, 100, 500, 2000)
 
 
 def measure(rig: Rig) -> Measured:
-    rig.create_topic("warm")
+    rig.warm_up()
     batch = frames.batch(1)
-    rig.produce("warm", [frames.produce("warm", batch)], connections=16, seconds=rig.effort.warm_seconds)
     measured: Measured = {}
     for count in COUNTS:
         topic = f"with-{count}"

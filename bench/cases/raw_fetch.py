@@ -13,6 +13,7 @@ BATCHES_A_FETCH = FETCH_BYTES // BATCH_BYTES
 
 
 def measure(rig: Rig) -> Measured:
+    rig.warm_up()
     batch = frames.batch_of(BATCH_BYTES)
     count = TOPIC_BYTES // BATCH_BYTES
     rig.create_topic("read")
@@ -21,7 +22,7 @@ def measure(rig: Rig) -> Measured:
     step, end = batch.records * BATCHES_A_FETCH, batch.records * count
     least = FETCH_BYTES - BATCH_BYTES
     measured: Measured = {}
-    rig.fetch([request], step=step, end=end, connections=4, seconds=rig.effort.warm_seconds, min_bytes=least)
+    rig.fetch([request], step=step, end=end, connections=4, seconds=rig.effort.warm_seconds / 4, min_bytes=least)
     for connections in (1, 4):
         load = rig.fetch([request], step=step, end=end, connections=connections, min_bytes=least)
         measured[f"fetch-{connections}"] = load.record_mb_per_s

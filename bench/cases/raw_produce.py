@@ -29,15 +29,14 @@ SHAPES = (
 
 
 def measure(rig: Rig) -> Measured:
-    rig.create_topic("warm")
-    rig.produce("warm", [frames.produce("warm", frames.batch(1))], connections=16, seconds=rig.effort.warm_seconds)
+    rig.warm_up()
     measured: Measured = {}
     for shape in SHAPES:
         topic = f"raw-{shape.key}"
         rig.create_topic(topic)
         batch = frames.batch_of(shape.batch_bytes) if shape.batch_bytes else frames.batch(1)
         request = frames.produce(topic, batch)
-        for seconds in (rig.effort.warm_seconds / 4, rig.effort.seconds):
+        for seconds in (rig.effort.warm_seconds / 8, rig.effort.seconds):
             load = rig.produce(topic, [request], connections=shape.connections, window=shape.window, seconds=seconds)
         measured[shape.key] = load.rate * len(batch.data) / 1e6 if shape.batch_bytes else load.rate
         measured[f"{shape.key}-p99"] = load.p99_us / 1e3

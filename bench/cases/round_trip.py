@@ -13,8 +13,7 @@ HOW = "acks=all, `linger.ms=0`, 100 B, one record under way at a time."
 
 
 def measure(rig: Rig) -> Measured:
-    rig.create_topic("warm")
-    rig.rdload("roundtrip", "warm", rig.effort.count(5000), 100)
+    rig.warm_up()
     rig.create_topic("round-trip")
     said = rig.rdload("roundtrip", "round-trip", rig.effort.count(10_000), 100)
     return {"p50": said["p50_ms"], "p99": said["p99_ms"]}
@@ -24,8 +23,7 @@ CASES = (
     Case(
         name="round-trip",
         title="Round trip of one record, not synced",
-        about=f"{HOW} Headrace with `--durability flush` against Kafka as shipped: neither syncs before it "
-        "acknowledges.",
+        about=f"{HOW} Headrace with `--durability flush` against Kafka as shipped: neither syncs before it acknowledges.",
         ours=Mode.HEADRACE_FLUSH,
         theirs=Mode.KAFKA,
         measure=measure,

@@ -19,6 +19,7 @@ FAST = 10
 
 
 def measure(rig: Rig) -> Measured:
+    rig.warm_up()
     batch = frames.batch_of(BATCH_BYTES)
     rig.create_topic("shared")
     rig.produce("shared", [frames.produce("shared", batch)], connections=2, count=BATCHES)
@@ -28,7 +29,7 @@ def measure(rig: Rig) -> Measured:
         step, end = batch.records * (FETCH_BYTES // BATCH_BYTES), batch.records * BATCHES
         return rig.fetch([request], step=step, end=end, connections=FAST, seconds=seconds).record_mb_per_s
 
-    fast_readers(rig.effort.warm_seconds)
+    fast_readers(rig.effort.warm_seconds / 4)
     alone, beside = [], []
     for _ in range(2):  # in turn, so that what changes on the machine meanwhile meets both
         alone.append(fast_readers(rig.effort.seconds))

@@ -11,11 +11,12 @@ ALL = -1
 
 
 def measure(rig: Rig) -> Measured:
+    rig.warm_up()
     small, kilobyte, large = frames.batch(1), frames.batch(1, 1000), frames.batch_of(65_536)
     rig.create_topic("one")
     rig.create_topic("many", partitions=PARTITIONS)
     one = [frames.produce("one", small, acks=ALL)]
-    rig.produce("one", one, connections=16, seconds=rig.effort.warm_seconds)
+    rig.produce("one", one, connections=16, seconds=rig.effort.warm_seconds / 4)
     measured: Measured = {}
     for connections in (1, 16):
         load = rig.produce("one", one, connections=connections)
@@ -29,7 +30,7 @@ def measure(rig: Rig) -> Measured:
     to_one = [frames.produce("one", kilobyte, acks=ALL)]
     to_many = [frames.produce("many", kilobyte, partitions=[index], acks=ALL) for index in range(PARTITIONS)]
     together = [frames.produce("many", kilobyte, partitions=range(PARTITIONS), acks=ALL)]
-    rig.produce("many", to_many, connections=16, window=32, seconds=rig.effort.warm_seconds / 2)
+    rig.produce("many", to_many, connections=16, window=32, seconds=rig.effort.warm_seconds / 4)
     measured["to-one"] = rig.produce("one", to_one, connections=16, window=32).rate
     measured["to-many"] = rig.produce("many", to_many, connections=16, window=32).rate
     measured["spread"] = measured["to-many"] / measured["to-one"]

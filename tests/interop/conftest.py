@@ -20,6 +20,8 @@ from typing import NamedTuple
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from headrace.testing import wait_until
+
 AUTO_CREATED_PARTITIONS = 4
 
 
@@ -51,7 +53,13 @@ def make_topic(admin: AdminClient, unique: Callable[[str], str]) -> Iterator[Cal
         name = unique(stem)
         admin.create_topics([NewTopic(name, partitions, 1, config=dict(config or {}))])[name].result(15)
         made.append(name)
+        # Kafka's controller answers before its broker knows the topic, and a client that asks in between may not ask again.
+        wait_until(lambda: known(name) == partitions, what=f"topic {name}")
         return name
+
+    def known(name: str) -> int:
+        topic = admin.list_topics(name, timeout=15).topics[name]
+        return 0 if topic.error else sum(partition.leader >= 0 for partition in topic.partitions.values())
 
     yield make
     for future in admin.delete_topics(made).values() if made else ():

@@ -25,5 +25,6 @@ class Broker:
         self.producer_ids = ProducerIds(log)
 
     async def start(self) -> None:
+        await self.topics.start()
         await self.groups.start()
         await self.producer_ids.start()

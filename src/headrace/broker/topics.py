@@ -77,8 +77,7 @@ def check_name(name: str) -> None:
         )
     if not _NAME.fullmatch(name):
         raise InvalidName(
-            f"Topic name is invalid: '{name}' contains one or more characters other than "
-            "ASCII alphanumerics, '.', '_' and '-'"
+            f"Topic name is invalid: '{name}' contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'"
         )
 
 
@@ -167,9 +166,7 @@ class Topics:
             if total == now:
                 raise InvalidPartitions(f"Topic already has {now} partition(s).")
             if total < now:
-                raise InvalidPartitions(
-                    f"The topic {name} currently has {now} partition(s); {total} would not be an increase."
-                )
+                raise InvalidPartitions(f"The topic {name} currently has {now} partition(s); {total} would not be an increase.")
             if assignments is not None:
                 if len(assignments) != total - now:
                     raise InvalidReplicaAssignment(
@@ -238,9 +235,7 @@ class Topics:
                     f"The manual partition assignment includes broker {node}, but no such broker is registered."
                 )
             if node in seen:
-                raise InvalidReplicaAssignment(
-                    f"The manual partition assignment includes the broker {node} more than once."
-                )
+                raise InvalidReplicaAssignment(f"The manual partition assignment includes the broker {node} more than once.")
             seen.add(node)
         if copies is not None and len(nodes) != copies:
             raise InvalidReplicaAssignment(
@@ -298,9 +293,7 @@ class Topics:
         if not new.assignments:
             return self._check_counts(new)
         if new.replication_factor != -1:
-            raise InvalidRequest(
-                "A manual partition assignment was specified, but replication factor was not set to -1."
-            )
+            raise InvalidRequest("A manual partition assignment was specified, but replication factor was not set to -1.")
         if new.partitions != -1:
             raise InvalidRequest("A manual partition assignment was specified, but numPartitions was not set to -1.")
         seen: set[int] = set()

@@ -1,11 +1,11 @@
 """Points in time and spans of time as people type them on a command line.
 
-    2026-03-01            midnight, UTC
-    2026-03-01T09:30      also with seconds, a fraction, a space for the T, and Z or +02:00; without a zone it is UTC,
-                          as in Kafka's own tools
-    5m  90s  2h30m  7d    that long ago (ms, s, m, h, d, w)
-    @1767225600000        milliseconds since 1970; ten digits are taken as seconds
-    now
+2026-03-01            midnight, UTC
+2026-03-01T09:30      also with seconds, a fraction, a space for the T, and Z or +02:00; without a zone it is UTC,
+                      as in Kafka's own tools
+5m  90s  2h30m  7d    that long ago (ms, s, m, h, d, w)
+@1767225600000        milliseconds since 1970; ten digits are taken as seconds
+now
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Places in a partition as people type them: `--from`, `--to`, `trim --to`, `group reset --to…`.
 
-    earliest, latest      the oldest record kept; the end (also: start, beginning, oldest; end, newest)
-    1234                  an offset
-    -10                   ten before the end
-    +10                   ten after the oldest
-    5m, 2026-03-01, @ms   the first record at or after a time (see `moments`)
+earliest, latest      the oldest record kept; the end (also: start, beginning, oldest; end, newest)
+1234                  an offset
+-10                   ten before the end
++10                   ten after the oldest
+5m, 2026-03-01, @ms   the first record at or after a time (see `moments`)
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 r"""How `consume` writes a record: by a template with kcat's tokens, or as one JSON object a line.
 
-    %t topic   %p partition   %o offset   %T timestamp (ms since 1970)   %k key   %K its length   %s value   %S its length
-    %h headers as name=value,…   %d the timestamp as ISO 8601   %R value length as a big-endian 32-bit number   %% a percent sign
+    %t topic   %p partition   %o offset   %k key   %K its length   %s value   %S its length   %h headers as name=value,…
+    %T timestamp in ms since 1970   %d the same as ISO 8601   %R value length as a big-endian 32-bit number   %% a percent sign
 
 A missing key or value has length -1 and prints as nothing, or as NULL when asked for. Templates are compiled once into a list
 of pieces; bytes are written as they are, never decoded.
@@ -20,14 +20,18 @@ from headrace.client.kafka.reader import Received
 
 Writer = Callable[[Received], bytes]
 Piece = bytes | Writer
+Encoder = Callable[[bytes], bytes]
+
+ENCODERS: dict[str, Encoder] = {"text": bytes, "hex": lambda data: data.hex().encode(), "base64": base64.b64encode}
 
 
 class BadTemplate(ValueError):
     pass
 
 
-def template_writer(template: str, *, missing: bytes = b"") -> Writer:
-    pieces = _compile(unescape(template), missing)
+def template_writer(template: str, *, missing: bytes = b"", encode: Encoder = bytes) -> Writer:
+    """`encode` is applied to keys and values."""
+    pieces = _compile(unescape(template), missing, encode)
 
     def write(record: Received) -> bytes:
         return b"".join([piece if isinstance(piece, bytes) else piece(record) for piece in pieces])
@@ -63,8 +67,8 @@ def _bytes_field(name: str, value: bytes | None) -> dict[str, str | None]:
         return {f"{name}_base64": base64.b64encode(value).decode()}
 
 
-def _compile(template: bytes, missing: bytes) -> list[Piece]:
-    tokens = _tokens(missing)
+def _compile(template: bytes, missing: bytes, encode: Encoder) -> list[Piece]:
+    tokens = _tokens(missing, encode)
     pieces: list[Piece] = []
     literal = bytearray()
     position = 0
@@ -87,16 +91,16 @@ def _compile(template: bytes, missing: bytes) -> list[Piece]:
     return [piece for piece in pieces if piece != b""]
 
 
-def _tokens(missing: bytes) -> dict[str, Writer]:
+def _tokens(missing: bytes, encode: Encoder) -> dict[str, Writer]:
     return {
         "t": lambda r: r.topic.encode(),
         "p": lambda r: b"%d" % r.partition,
         "o": lambda r: b"%d" % r.offset,
         "T": lambda r: b"%d" % r.timestamp_ms,
         "d": lambda r: iso(r.timestamp_ms).encode() if r.timestamp_ms >= 0 else b"-",
-        "k": lambda r: missing if r.key is None else r.key,
+        "k": lambda r: missing if r.key is None else encode(r.key),
         "K": lambda r: b"%d" % _length(r.key),
-        "s": lambda r: missing if r.value is None else r.value,
+        "s": lambda r: missing if r.value is None else encode(r.value),
         "S": lambda r: b"%d" % _length(r.value),
         "R": lambda r: _length(r.value).to_bytes(4, "big", signed=True),
         "h": lambda r: b",".join([_header(name, value, missing) for name, value in r.headers]),

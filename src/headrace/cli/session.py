@@ -53,9 +53,7 @@ TimeoutOption = Annotated[
         help=f"Give up on a request after this long [default: {DEFAULT_TIMEOUT_S:g}]",
     ),
 ]
-QuietOption = Annotated[
-    bool, typer.Option("--quiet", "-q", rich_help_panel=_PANEL, help="Print results and errors only.")
-]
+QuietOption = Annotated[bool, typer.Option("--quiet", "-q", rich_help_panel=_PANEL, help="Print results and errors only.")]
 
 
 class CommandError(Exception):

@@ -130,9 +130,7 @@ def list_of(*allowed: str, empty_allowed: bool = False) -> Validator:
     def check(name: str, value: Value) -> None:
         assert isinstance(value, tuple)
         if not value and not empty_allowed:
-            raise InvalidConfig(
-                f"Configuration '{name}' must not be empty. Valid values include: [{', '.join(allowed)}]"
-            )
+            raise InvalidConfig(f"Configuration '{name}' must not be empty. Valid values include: [{', '.join(allowed)}]")
         for item in value:
             if not item:
                 raise InvalidConfig(f"Configuration '{name}' values must not be empty.")

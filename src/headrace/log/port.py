@@ -41,7 +41,7 @@ class TimedOffset:
 class StorageInfo:
     """Where an engine keeps its bytes, and how many it can."""
 
-    folder: str
+    path: str
     total_bytes: int
     usable_bytes: int
 
@@ -49,6 +49,16 @@ class StorageInfo:
 Buffer = bytes | bytearray | memoryview
 Changed = Callable[[], None]
 Synced = Callable[[Exception | None], None]
+
+
+@dataclass(frozen=True, slots=True)
+class ActiveProducer:
+    """An idempotent producer as a partition remembers it."""
+
+    producer_id: int
+    epoch: int
+    last_sequence: int
+    last_timestamp_ms: int
 
 
 class Partition(Protocol):
@@ -61,6 +71,8 @@ class Partition(Protocol):
     high_watermark: int
     end_offset: int
     leader_epoch: int
+    copies_wanted: int  # min.insync.replicas: more than this node is, and acks=all can't be kept
+    append_time_ms: int  # of the newest batch where the topic stamps it (LogAppendTime), else -1
 
     def append(self, batch: bytearray | memoryview) -> int:
         """Checks one batch, gives it its offset in place and writes it. Returns the base offset, or the first one's when the
@@ -71,6 +83,12 @@ class Partition(Protocol):
         """Whole batches from the one that holds `offset` up to the high watermark; an awaitable when the disk must be asked.
         With `at_least_one` a first batch larger than `max_bytes` is returned all the same, so that a reader moves on."""
         ...
+
+    def readable_bytes(self, offset: int, max_bytes: int) -> int:
+        """About how many bytes `read` would return, without reading; never more than `max_bytes`."""
+        ...
+
+    def active_producers(self) -> list[ActiveProducer]: ...
 
     def watch(self, changed: Changed) -> None:
         """Calls `changed` whenever the high watermark moves, until `unwatch`."""
@@ -95,11 +113,22 @@ class Partition(Protocol):
 
 
 class Topic(Protocol):
-    name: str
-    topic_id: UUID
-    config: Mapping[str, str]  # what was set for this topic; defaults are not in it
-    partitions: Sequence[Partition]
-    internal: bool
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def topic_id(self) -> UUID: ...
+
+    @property
+    def config(self) -> Mapping[str, str]:
+        """What was set for this topic; defaults are not in it."""
+        ...
+
+    @property
+    def partitions(self) -> Sequence[Partition]: ...
+
+    @property
+    def internal(self) -> bool: ...
 
 
 class Table(Protocol):
@@ -129,9 +158,16 @@ class Append:
 class Lease(Protocol):
     """The right to write one slot of a table, held until `lost`."""
 
-    name: str
-    token: int  # grows with each holder
-    table: Table
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def token(self) -> int:
+        """Grows with each holder."""
+        ...
+
+    @property
+    def table(self) -> Table: ...
 
     @property
     def lost(self) -> bool: ...

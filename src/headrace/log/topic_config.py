@@ -324,8 +324,7 @@ def validate(overrides: Mapping[str, str], defaults: Mapping[str, str]) -> None:
     config = resolve(overrides, defaults)
     if config.remote_storage_enable:
         raise InvalidConfig(
-            "Tiered Storage functionality is disabled in the broker. "
-            "Topic cannot be configured with remote log storage."
+            "Tiered Storage functionality is disabled in the broker. Topic cannot be configured with remote log storage."
         )
 
 

@@ -5,6 +5,17 @@ who want records; `event` is the Event that people make. Imports nothing else of
 crc32c and cramjam); everyone may import it.
 """
 
+from headrace.record.batch import (
+    BatchHeader,
+    Record,
+    TimestampType,
+    batches,
+    decode_batch,
+    encode_batch,
+    filter_batch,
+    read_header,
+)
+from headrace.record.compression import Compression
 from headrace.record.errors import (
     BatchError,
     BatchTooBig,
@@ -14,6 +25,7 @@ from headrace.record.errors import (
     UnknownCompression,
     UnsupportedMagic,
 )
+from headrace.record.event import Event
 from headrace.record.twin import (
     COMPILED,
     check_batch,
@@ -35,22 +47,32 @@ from headrace.record.twin import (
 __all__ = [
     "COMPILED",
     "BatchError",
+    "BatchHeader",
     "BatchTooBig",
+    "Compression",
     "CorruptBatch",
+    "Event",
     "InconsistentBatch",
     "MalformedRequest",
+    "Record",
+    "TimestampType",
     "UnknownCompression",
     "UnsupportedMagic",
+    "batches",
     "check_batch",
     "crc32c",
+    "decode_batch",
     "decode_records",
+    "encode_batch",
     "encode_fetch_response",
     "encode_produce_response",
     "encode_records",
     "fetch_partition_header",
+    "filter_batch",
     "find_offset",
     "parse_fetch",
     "parse_produce",
+    "read_header",
     "scan_batches",
     "stamp_append_time",
     "stamp_batch",

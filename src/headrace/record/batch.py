@@ -164,17 +164,21 @@ def encode_batch(
     taken = list(events)
     if not taken:
         raise ValueError("a batch needs at least one event")
-    times = [event.timestamp_ms if event.timestamp_ms is not None else now_ms for event in taken]
-    first = times[0]
-    highest = now_ms if timestamp_type is TimestampType.LOG_APPEND_TIME else max(t for t in times if t is not None)
-    if first is None or highest is None or None in times:
-        raise ValueError("an event without a timestamp needs now_ms")
+    times = [event.timestamp_ms for event in taken]
+    if now_ms is not None:
+        times = [now_ms if time is None else time for time in times]
+    known = [time for time in times if time is not None]
+    append_time = timestamp_type is TimestampType.LOG_APPEND_TIME
+    if len(known) < len(taken) or (append_time and now_ms is None):
+        raise ValueError("an event without a timestamp needs now_ms, and so does LOG_APPEND_TIME")
+    first = known[0]
+    highest = now_ms if append_time and now_ms is not None else max(known)
     payload = twin.encode_records(
-        (delta, (time or 0) - first, event.key, event.value, event.headers)
-        for delta, (event, time) in enumerate(zip(taken, times, strict=True))
+        (delta, time - first, event.key, event.value, event.headers)
+        for delta, (event, time) in enumerate(zip(taken, known, strict=True))
     )
     attributes = int(compression)
-    if timestamp_type is TimestampType.LOG_APPEND_TIME:
+    if append_time:
         attributes |= _LOG_APPEND_TIME
     if transactional:
         attributes |= _TRANSACTIONAL
@@ -187,11 +191,11 @@ def encode_batch(
     return _assemble(header, compress(compression, payload, level))
 
 
-def decode_batch(
-    buf: Buffer, pos: int = 0, *, max_size: int = MAX_DECOMPRESSED, check_crc: bool = True
-) -> list[Record]:
+def decode_batch(buf: Buffer, pos: int = 0, *, max_size: int = MAX_DECOMPRESSED, check_crc: bool = True) -> list[Record]:
     """The records of the batch at `pos`, whose compressed ones must not grow beyond `max_size` bytes."""
     header = check_batch(buf, pos) if check_crc else read_header(buf, pos)
+    if header.record_count == 0:
+        return []  # emptied by compaction, which leaves the compression in the attributes but no compressed bytes
     packed = memoryview(buf)[pos + HEADER_SIZE : pos + header.size]
     payload = decompress(header.compression, packed, max_size)
     raw = twin.decode_records(payload, header.record_count, header.base_offset, header.base_timestamp_ms)

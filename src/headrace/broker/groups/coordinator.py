@@ -44,9 +44,7 @@ T = TypeVar("T")
 
 
 class GroupCoordinator:
-    def __init__(
-        self, log: Log, clock: Clock, settings: ServerSettings, *, new_uuid: Callable[[], UUID] = uuid4
-    ) -> None:
+    def __init__(self, log: Log, clock: Clock, settings: ServerSettings, *, new_uuid: Callable[[], UUID] = uuid4) -> None:
         self._clock = clock
         self._settings = GroupSettings.read(settings)
         self._store = GroupStore(log)
@@ -86,11 +84,7 @@ class GroupCoordinator:
         """Waits until the rebalance that this begins, or joins, has all its members."""
         if not join.group_id:
             raise InvalidGroupId
-        if (
-            not self._settings.min_session_timeout_ms
-            <= join.session_timeout_ms
-            <= self._settings.max_session_timeout_ms
-        ):
+        if not self._settings.min_session_timeout_ms <= join.session_timeout_ms <= self._settings.max_session_timeout_ms:
             raise InvalidSessionTimeout
         group = self._groups.get(join.group_id)
         if group is None:

@@ -58,9 +58,7 @@ class Offsets:
     def partitions_of(self, group_id: str) -> list[TopicPartition]:
         return [(topic, index) for topic, by_index in self.all_of(group_id).items() for index in by_index]
 
-    def commit(
-        self, group_id: str, offsets: Sequence[NewOffset], retention_ms: int | None = None
-    ) -> list[GroupError | None]:
+    def commit(self, group_id: str, offsets: Sequence[NewOffset], retention_ms: int | None = None) -> list[GroupError | None]:
         """One answer for each; those without error hold once the store has synced. Raises StorageFailed."""
         now_ms = self._clock.now_ms()
         expires_ms = None if retention_ms is None else now_ms + retention_ms

@@ -132,9 +132,7 @@ def decode_offset(value: bytes) -> CommittedOffset:
     committed = reader.int64()
     expires = reader.int64() if version == 1 else _NO_TIMESTAMP
     topic_id = reader.topic_id_tag() if version >= 4 else None
-    return CommittedOffset(
-        offset, leader_epoch, metadata, committed, None if expires == _NO_TIMESTAMP else expires, topic_id
-    )
+    return CommittedOffset(offset, leader_epoch, metadata, committed, None if expires == _NO_TIMESTAMP else expires, topic_id)
 
 
 def encode_group(value: GroupRow) -> bytes:
@@ -175,9 +173,7 @@ def decode_group(value: bytes) -> GroupRow:
     timestamp = reader.int64() if version >= 2 else _NO_TIMESTAMP
     count = reader.int32()
     members = tuple(_decode_member(reader, version) for _ in range(reader.checked_count(count, 16)))
-    return GroupRow(
-        protocol_type, generation, protocol, leader, None if timestamp == _NO_TIMESTAMP else timestamp, members
-    )
+    return GroupRow(protocol_type, generation, protocol, leader, None if timestamp == _NO_TIMESTAMP else timestamp, members)
 
 
 def _decode_member(reader: _Reader, version: int) -> MemberRow:

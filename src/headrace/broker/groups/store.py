@@ -87,9 +87,7 @@ class GroupStore:
 
     def remove_group(self, group_id: str, partitions: list[tuple[str, int]]) -> None:
         """The group and its offsets, together."""
-        rows: dict[bytes, bytes | None] = {
-            encode_offset_key(group_id, topic, index): None for topic, index in partitions
-        }
+        rows: dict[bytes, bytes | None] = {encode_offset_key(group_id, topic, index): None for topic, index in partitions}
         rows[encode_group_key(group_id)] = None
         self._put(rows)
 

@@ -46,9 +46,7 @@ def decode_assignment(data: bytes) -> Assignment:
         raise ProtocolViolation("a group member was sent an assignment that can't be read") from None
 
 
-def assign_range(
-    subscriptions: Mapping[str, Iterable[str]], partition_counts: Mapping[str, int]
-) -> dict[str, Assignment]:
+def assign_range(subscriptions: Mapping[str, Iterable[str]], partition_counts: Mapping[str, int]) -> dict[str, Assignment]:
     """`subscriptions` is topics by member id."""
     wanted = {member: set(topics) for member, topics in subscriptions.items()}
     assigned: dict[str, Assignment] = {member: {} for member in wanted}

@@ -129,8 +129,7 @@ class Cluster:
         request = MetadataRequest(topics=asked, allow_auto_topic_creation=False)
         answer = self.any().call(request, MetadataResponse, self.deadline())
         self._brokers = {
-            broker.node_id: Broker(broker.node_id, Address(broker.host, broker.port), broker.rack)
-            for broker in answer.brokers
+            broker.node_id: Broker(broker.node_id, Address(broker.host, broker.port), broker.rack) for broker in answer.brokers
         }
         errors = {topic.name or "": topic.error_code for topic in answer.topics}
         found = {
@@ -212,9 +211,12 @@ class Cluster:
         return self.to(metadata.controller) if metadata.controller in metadata.brokers else self.any()
 
     def coordinator(self, group: str) -> Connection:
+        return self.to(self.coordinator_id(group))
+
+    def coordinator_id(self, group: str) -> int:
         if group not in self._coordinators:
             self._coordinators[group] = self._find_coordinator(group)
-        return self.to(self._coordinators[group])
+        return self._coordinators[group]
 
     def _find_coordinator(self, group: str) -> int:
         connection = self.any()

@@ -102,6 +102,9 @@ class Connection:
             self._socket.sendall(frame)
         except OSError as error:
             raise self._broken(error, pending.name) from None
+        except BaseException:  # Ctrl-C: half a frame may have gone out
+            self.close()
+            raise
         if answered:
             self._pending.append(pending)
         return pending
@@ -166,6 +169,9 @@ class Connection:
                 data += chunk
         except OSError as error:
             raise self._broken(error, what) from None
+        except BaseException:
+            self.close()
+            raise
         return data
 
     def _remaining(self, deadline: float, what: str) -> float:

@@ -45,9 +45,7 @@ def list_offsets(
         topics: dict[str, ListOffsetsTopic] = {}
         for partition in wanted:
             topic = topics.setdefault(partition.topic, ListOffsetsTopic(name=partition.topic))
-            topic.partitions.append(
-                ListOffsetsPartition(partition_index=partition.partition, timestamp=times[partition])
-            )
+            topic.partitions.append(ListOffsetsPartition(partition_index=partition.partition, timestamp=times[partition]))
         request = ListOffsetsRequest(
             replica_id=-1,
             isolation_level=isolation,

@@ -162,9 +162,7 @@ class Producer:
         for partition in partitions:
             topic_id = self._cluster.topic(partition.topic).topic_id
             topic = topics.setdefault(partition.topic, TopicProduceData(name=partition.topic, topic_id=topic_id))
-            topic.partition_data.append(
-                PartitionProduceData(index=partition.partition, records=self._encoded(partition))
-            )
+            topic.partition_data.append(PartitionProduceData(index=partition.partition, records=self._encoded(partition)))
         by_id = all(topic.topic_id != NO_UUID for topic in topics.values())
         request = ProduceRequest(
             acks=self._acks, timeout_ms=int(self._cluster.timeout_s * 1000), topic_data=list(topics.values())

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import select
 import time
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from headrace.client.kafka.cluster import FIRST_PAUSE_S, LONGEST_PAUSE_S, Cluster
@@ -62,7 +62,7 @@ class Gap(NamedTuple):
 class _Link:
     connection: Connection
     pending: Pending | None = None
-    asked: Mapping[TopicPartition, int] | None = None
+    asked: Mapping[TopicPartition, int] = field(default_factory=dict)
 
 
 class Reader:
@@ -115,7 +115,16 @@ class Reader:
                 self._send(link, partitions, wait_s)
         waiting = {link.connection.fileno(): link for link in self._links.values() if link.pending is not None}
         ready = select.select(list(waiting), [], [], wait_s + self._cluster.timeout_s)[0] if waiting else []
-        return [record for fd in ready for record in self._receive(waiting[fd])]
+        records: list[Received] = []
+        try:
+            for fd in ready:
+                self._receive(waiting[fd], records)
+        except ClientError:
+            if not records:  # what was read is returned first; the trouble will still be there next time
+                raise
+            self.close()
+            self._cluster.forget()
+        return records
 
     def _endure(self, error: ClientError) -> None:
         now = time.monotonic()
@@ -153,9 +162,8 @@ class Reader:
         link.asked = {partition: self.positions[partition] for partition in partitions}
         link.pending = link.connection.send(request, self._cluster.deadline(), version=version)
 
-    def _receive(self, link: _Link) -> Iterator[Received]:
+    def _receive(self, link: _Link, records: list[Received]) -> None:
         assert link.pending is not None
-        assert link.asked is not None
         pending, asked, link.pending = link.pending, link.asked, None
         answer = link.connection.receive(pending, FetchResponse, self._cluster.deadline())
         check("fetch", answer.error_code)
@@ -169,7 +177,7 @@ class Reader:
                 if self.positions.get(partition) != asked[partition]:
                     continue  # taken away or moved while the fetch was under way
                 if one.error_code == Code.NONE:
-                    yield from self._records(partition, one)
+                    self._take(partition, one, records)
                 elif one.error_code == Code.OFFSET_OUT_OF_RANGE:
                     self._leap(partition)
                 else:
@@ -178,27 +186,30 @@ class Reader:
         if refused is not None:
             raise refused
 
-    def _records(self, partition: TopicPartition, one: PartitionData) -> Iterator[Received]:
+    def _take(self, partition: TopicPartition, one: PartitionData, records: list[Received]) -> None:
         committed = self._isolation is Isolation.READ_COMMITTED and one.last_stable_offset >= 0
         self.ends[partition] = one.last_stable_offset if committed else one.high_watermark
         if not one.records:
             return
         aborted = _Aborted(one) if committed else None
         position = self.positions[partition]
+        whole = False
         try:
             for header, batch in batches(one.records):
+                whole = True
                 if header.last_offset < position:
                     continue
                 if not _dropped(header, batch, aborted):
                     kind = "append" if header.timestamp_type is TimestampType.LOG_APPEND_TIME else "create"
-                    for offset, when, key, value, headers in decode_batch(batch):
-                        if offset >= position:
-                            yield Received(*partition, offset, when, kind, key, value, headers)
-                position = header.last_offset + 1
-                self.positions[partition] = position
+                    records += [
+                        Received(*partition, offset, when, kind, key, value, headers)
+                        for offset, when, key, value, headers in decode_batch(batch)
+                        if offset >= position
+                    ]
+                position = self.positions[partition] = header.last_offset + 1
         except BatchError as error:
             raise ClientError(f"{partition}: the batch at offset {position} can't be read: {error}") from None
-        if position == self.positions.get(partition) and not list(batches(one.records))[:1]:
+        if not whole:
             raise ClientError(f"{partition}: the batch at offset {position} is larger than a fetch may return")
 
     def _leap(self, partition: TopicPartition) -> None:
@@ -207,9 +218,7 @@ class Reader:
         start = start_offsets(self._cluster, [partition])[partition]
         if expected >= start:
             end = end_offsets(self._cluster, [partition])[partition]
-            raise Refused(
-                f"{partition}", Code.OFFSET_OUT_OF_RANGE, f"offset {expected} is beyond the end, which is {end}"
-            )
+            raise Refused(f"{partition}", Code.OFFSET_OUT_OF_RANGE, f"offset {expected} is beyond the end, which is {end}")
         self.gaps.append(Gap(partition, expected, start))
         self.positions[partition] = start
 

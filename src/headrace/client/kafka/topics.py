@@ -113,9 +113,7 @@ def create_topic(
 
 
 def delete_topic(cluster: Cluster, name: str) -> None:
-    request = DeleteTopicsRequest(
-        topics=[DeleteTopicState(name=name)], topic_names=[name], timeout_ms=_timeout_ms(cluster)
-    )
+    request = DeleteTopicsRequest(topics=[DeleteTopicState(name=name)], topic_names=[name], timeout_ms=_timeout_ms(cluster))
 
     def ask() -> None:
         result = only(cluster.controller().call(request, DeleteTopicsResponse, cluster.deadline()).responses)
@@ -142,10 +140,7 @@ def set_partitions(cluster: Cluster, name: str, total: int, *, validate_only: bo
 
 def topic_configs(cluster: Cluster, names: Iterable[str]) -> dict[str, list[Config]]:
     request = DescribeConfigsRequest(
-        resources=[
-            DescribeConfigsResource(resource_type=_TOPIC, resource_name=name, configuration_keys=None)
-            for name in names
-        ]
+        resources=[DescribeConfigsResource(resource_type=_TOPIC, resource_name=name, configuration_keys=None) for name in names]
     )
     answer = cluster.retry(lambda: cluster.any().call(request, DescribeConfigsResponse, cluster.deadline()))
     configs = {}
@@ -183,15 +178,11 @@ def alter_configs(
 def delete_records(cluster: Cluster, before: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
     """Forgets what is below an offset (-1: everything). Returns the new start offsets."""
 
-    def ask(
-        connection: Connection, wanted: list[TopicPartition], deadline: float
-    ) -> dict[TopicPartition, tuple[int, int]]:
+    def ask(connection: Connection, wanted: list[TopicPartition], deadline: float) -> dict[TopicPartition, tuple[int, int]]:
         topics: dict[str, DeleteRecordsTopic] = {}
         for partition in wanted:
             topic = topics.setdefault(partition.topic, DeleteRecordsTopic(name=partition.topic))
-            topic.partitions.append(
-                DeleteRecordsPartition(partition_index=partition.partition, offset=before[partition])
-            )
+            topic.partitions.append(DeleteRecordsPartition(partition_index=partition.partition, offset=before[partition]))
         request = DeleteRecordsRequest(topics=list(topics.values()), timeout_ms=_timeout_ms(cluster))
         answer = connection.call(request, DeleteRecordsResponse, deadline)
         return {
@@ -208,9 +199,7 @@ def partition_sizes(cluster: Cluster, partitions: Iterable[TopicPartition]) -> d
     sizes: dict[TopicPartition, int] = {}
     for leader, led in by_leader(cluster, partitions).items():
         request = DescribeLogDirsRequest(
-            topics=[
-                DescribableLogDirTopic(topic=topic, partitions=indexes) for topic, indexes in by_topic(led).items()
-            ]
+            topics=[DescribableLogDirTopic(topic=topic, partitions=indexes) for topic, indexes in by_topic(led).items()]
         )
         answer = cluster.to(leader).call(request, DescribeLogDirsResponse, cluster.deadline())
         for log_dir in answer.results:

@@ -7,7 +7,8 @@ As in Kafka a negative length is null, and text that is not UTF-8 is read with r
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from struct import Struct as Packing
 from typing import TYPE_CHECKING, Any, TypeAlias
 from uuid import UUID
@@ -131,10 +132,29 @@ class _Writer:
         with source.block("else:"):
             source.line(f"{target} = None")
 
-    def sized(
-        self, code: str, read_long: str, target: str, nullable: bool, where: str, smallest: int = 1
-    ) -> _SizedBlock:
-        return _SizedBlock(self, code, read_long, target, nullable, where, smallest)
+    @contextmanager
+    def sized(self, code: str, read_long: str, target: str, nullable: bool, where: str, smallest: int = 1) -> Iterator[str]:
+        """The block for a value with a length, entered when it is neither null nor more than what is left."""
+        source = self.source
+        size = source.local("n")
+        if self.flexible:
+            self.unpack()
+            source.line(f"{size} = buf[pos] - 1")
+            source.line("pos += 1")
+            with source.block(f"if {size} > 126:"):
+                source.names[read_long] = getattr(wire, read_long)
+                source.line(f"{size}, pos = {read_long}(buf, pos, {size} + 1)")
+                source.line(f"{size} -= 1")
+        else:
+            self.fixed.append((Fixed(code, 0), size))
+            self.unpack()
+        left = "end - pos" if smallest == 1 else f"(end - pos) // {smallest}"
+        with source.block(f"if {size} > {left}:"):
+            source.line(f"raise malformed('{where} goes beyond the end of the message')")
+        with source.block(f"if {size} >= 0:"):
+            yield size
+        with source.block("else:"):
+            source.line(f"{target} = None" if nullable else f"raise malformed('{where} must not be null')")
 
     def tagged_section(self) -> None:
         source = self.source
@@ -160,47 +180,3 @@ class _Writer:
             source.line("pos = stop")
             with source.block("if pos > end:"):
                 source.line(f"raise malformed('{self.cls.__name__}: a tagged field goes beyond the end')")
-
-
-class _SizedBlock:
-    """The block for a value with a length, entered when it is neither null nor longer than what is left."""
-
-    def __init__(
-        self, writer: _Writer, code: str, read_long: str, target: str, nullable: bool, where: str, smallest: int
-    ) -> None:
-        self.writer = writer
-        self.code = code
-        self.read_long = read_long
-        self.target = target
-        self.nullable = nullable
-        self.where = where
-        self.smallest = smallest
-
-    def __enter__(self) -> str:
-        writer, source = self.writer, self.writer.source
-        size = source.local("n")
-        if writer.flexible:
-            writer.unpack()
-            source.line(f"{size} = buf[pos] - 1")
-            source.line("pos += 1")
-            with source.block(f"if {size} > 126:"):
-                source.names[self.read_long] = getattr(wire, self.read_long)
-                source.line(f"{size}, pos = {self.read_long}(buf, pos, {size} + 1)")
-                source.line(f"{size} -= 1")
-        else:
-            writer.fixed.append((Fixed(self.code, 0), size))
-            writer.unpack()
-        left = "end - pos" if self.smallest == 1 else f"(end - pos) // {self.smallest}"
-        with source.block(f"if {size} > {left}:"):
-            source.line(f"raise malformed('{self.where} goes beyond the end of the message')")
-        self.block = source.block(f"if {size} >= 0:")
-        self.block.__enter__()
-        return size
-
-    def __exit__(self, *error: object) -> None:
-        self.block.__exit__(None, None, None)
-        with self.writer.source.block("else:"):
-            if self.nullable:
-                self.writer.source.line(f"{self.target} = None")
-            else:
-                self.writer.source.line(f"raise malformed('{self.where} must not be null')")

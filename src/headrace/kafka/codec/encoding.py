@@ -6,7 +6,8 @@ behind them, are packed in one call. A field that the version doesn't have is le
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from struct import Struct as Packing
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -96,7 +97,7 @@ class _Writer:
             source.line(f"out += {raw}")
             return
         self.pack()
-        with _UnlessNull(self, expression, nullable):
+        with self.unless_null(expression, nullable):
             source.line(f"{raw} = {as_bytes}")
             source.line(f"{size} = len({raw})")
             with source.block(f"if {size} < 127:"):
@@ -114,7 +115,7 @@ class _Writer:
         source.line(f"{values} = {expression}")
         if nullable or self.flexible or isinstance(item, Fixed):
             self.pack()
-        with _UnlessNull(self, values, nullable):
+        with self.unless_null(values, nullable):
             source.line(f"{size} = len({values})")
             if isinstance(item, Fixed) and item is not UUID16:
                 self.packed_items(item, values, size)
@@ -172,23 +173,13 @@ class _Writer:
                 source.line(f"tagged.append(({field.tag}, out))")
         source.line("write_tagged_fields(body, tagged)")
 
-
-class _UnlessNull:
-    """The block that writes a value; before it, what is written for null."""
-
-    def __init__(self, writer: _Writer, expression: str, nullable: bool) -> None:
-        self.writer = writer
-        self.expression = expression
-        self.nullable = nullable
-
-    def __enter__(self) -> None:
-        if self.nullable:
-            source = self.writer.source
-            with source.block(f"if {self.expression} is None:"):
-                source.line("out.append(0)" if self.writer.flexible else r"out += b'\xff\xff\xff\xff'")
-            self.block = source.block("else:")
-            self.block.__enter__()
-
-    def __exit__(self, *error: object) -> None:
-        if self.nullable:
-            self.block.__exit__(None, None, None)
+    @contextmanager
+    def unless_null(self, expression: str, nullable: bool) -> Iterator[None]:
+        """The block that writes a value; before it, what is written for null."""
+        if not nullable:
+            yield
+            return
+        with self.source.block(f"if {expression} is None:"):
+            self.source.line("out.append(0)" if self.flexible else r"out += b'\xff\xff\xff\xff'")
+        with self.source.block("else:"):
+            yield

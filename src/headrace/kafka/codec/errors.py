@@ -11,10 +11,11 @@ RETRIABLE: Final = True
 class ErrorCode(IntEnum):
     """A code of the protocol. `message` is for a response that has room for words; a more precise one is better."""
 
+    _value_: int
     message: str
     retriable: bool
 
-    def __new__(cls, code: int, message: str, retriable: bool = False) -> ErrorCode:
+    def __new__(cls, code: int, message: str = "", retriable: bool = False) -> ErrorCode:
         member = int.__new__(cls, code)
         member._value_ = code
         member.message = message

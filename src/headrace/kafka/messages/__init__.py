@@ -4,8 +4,11 @@
 asked is left out. Names and versions are here, so that a module need not be imported before its first message arrives;
 `request_class` and `response_class` do that.
 
+Fields go by Kafka's names in snake case, and a field that is not set has Kafka's default; that of a text that may be null
+is the empty text unless its declaration says None.
+
 Beside the APIs: `consumer_protocol` (what members of a classic consumer group put into JoinGroup and SyncGroup),
-`group_records`, `transaction_records` and `control_records` (what Kafka itself writes into logs).
+`group_records`, `transaction_records` and `control_records` (what Kafka itself writes into logs; `logged` is how).
 
 Imports `headrace.kafka.codec` only. The front end, the client and the tests all use it.
 """

@@ -15,9 +15,7 @@ class DescribeShareGroupOffsetsRequestTopic(Struct):
 
 class DescribeShareGroupOffsetsRequestGroup(Struct):
     group_id: str = string()
-    topics: list[DescribeShareGroupOffsetsRequestTopic] | None = array(
-        DescribeShareGroupOffsetsRequestTopic, nullable=True
-    )
+    topics: list[DescribeShareGroupOffsetsRequestTopic] | None = array(DescribeShareGroupOffsetsRequestTopic, nullable=True)
 
 
 class DescribeShareGroupOffsetsRequest(Request, api_key=90, versions=(0, 1), flexible=0):

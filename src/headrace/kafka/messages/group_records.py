@@ -1,7 +1,7 @@
 """What Kafka keeps in `__consumer_offsets`: the offsets of groups, and the members of classic ones.
 
-A key and a value are read and written with `logged`. Kafka 4.3 writes offsets in version 3 of the value, or 4 when it
-stores the topic id, and groups in version 3.
+A key and a value are read and written with `logged`. Kafka 4.3 writes the value of an offset in version 4, or in 1 when
+the offset expires at a time of its own, and the value of a group in version 3.
 """
 
 from __future__ import annotations

@@ -13,9 +13,7 @@ class ListPartitionReassignmentsTopics(Struct):
 
 class ListPartitionReassignmentsRequest(Request, api_key=46, versions=(0, 0), flexible=0):
     timeout_ms: int = int32(default=60000)
-    topics: list[ListPartitionReassignmentsTopics] | None = array(
-        ListPartitionReassignmentsTopics, nullable=True, default=None
-    )
+    topics: list[ListPartitionReassignmentsTopics] | None = array(ListPartitionReassignmentsTopics, nullable=True, default=None)
 
 
 class OngoingPartitionReassignment(Struct):

@@ -118,6 +118,4 @@ class StreamsGroupHeartbeatResponse(Response, api_key=88, versions=(0, 0), flexi
     standby_tasks: list[TaskIds] | None = array(TaskIds, nullable=True, default=None)
     warmup_tasks: list[TaskIds] | None = array(TaskIds, nullable=True, default=None)
     endpoint_information_epoch: int = int32()
-    partitions_by_user_endpoint: list[EndpointToPartitions] | None = array(
-        EndpointToPartitions, nullable=True, default=None
-    )
+    partitions_by_user_endpoint: list[EndpointToPartitions] | None = array(EndpointToPartitions, nullable=True, default=None)

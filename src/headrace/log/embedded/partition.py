@@ -27,7 +27,7 @@ from headrace.log.errors import (
     OffsetOutOfRange,
     StorageError,
 )
-from headrace.log.port import Changed, Durability, TimedOffset
+from headrace.log.port import ActiveProducer, Changed, Durability, TimedOffset
 from headrace.log.topic_config import TopicConfig
 from headrace.record import (
     BatchError,
@@ -58,8 +58,10 @@ class EmbeddedPartition:
         "_log",
         "_producers",
         "_readable",
+        "append_time_ms",
         "broken",
         "config",
+        "copies_wanted",
         "durability",
         "end_offset",
         "folder",
@@ -83,6 +85,8 @@ class EmbeddedPartition:
         self.folder = folder
         self.config = config
         self.durability = config.durability
+        self.copies_wanted = config.min_insync_replicas
+        self.append_time_ms = -1
         self.leader_epoch = 0
         self.start_offset = self.high_watermark = self.end_offset = 0
         self.segments: list[Segment] = []
@@ -152,7 +156,7 @@ class EmbeddedPartition:
             size = len(batch)
         if config.log_append_time:
             stamp_append_time(batch, 0, size, now_ms)
-            max_timestamp = now_ms
+            max_timestamp = self.append_time_ms = now_ms
         elif (
             now_ms - max_timestamp > config.message_timestamp_before_max_ms
             or max_timestamp - now_ms > config.message_timestamp_after_max_ms
@@ -315,6 +319,25 @@ class EmbeddedPartition:
         except OSError as error:
             raise self._log.storage_error(error) from error
 
+    def readable_bytes(self, offset: int, max_bytes: int) -> int:
+        if not self.start_offset <= offset < self.high_watermark:
+            return 0
+        number = bisect_right(self._bases, offset) - 1
+        segment, limit = self._readable
+        total = 0
+        for found in self.segments[number:]:
+            begin = found.index.before_offset(offset - found.base_offset)[1] if found.base_offset <= offset else 0
+            total += max(0, (limit if found is segment else found.size) - begin)
+            if total >= max_bytes or found is segment:
+                break
+        return min(total, max_bytes)
+
+    def active_producers(self) -> list[ActiveProducer]:
+        return [
+            ActiveProducer(producer_id, producer.epoch, producer.last_sequence, producer.last_timestamp_ms)
+            for producer_id, producer in self.producers.by_id.items()
+        ]
+
     def batches(self, offset: int) -> Iterator[tuple[Segment, Found]]:
         """Every batch from the one that holds `offset` to the end. Blocks on the disk."""
         if not self.segments or offset >= self.end_offset:
@@ -398,6 +421,8 @@ class EmbeddedPartition:
     def configure(self, config: TopicConfig) -> None:
         self.config = config
         self.durability = config.durability
+        self.copies_wanted = config.min_insync_replicas
+        self.append_time_ms = -1
         if self.durability is not Durability.FSYNC and self._log.commit.idle:
             self.high_watermark = self.end_offset
 

@@ -52,9 +52,7 @@ def parse_produce(buf: Buffer, start: int, end: int, version: int) -> ProduceReq
     return transactional_id, acks, timeout_ms, topics
 
 
-def encode_produce_response(
-    version: int, correlation_id: int, topics: Sequence[ProducedTopic], throttle_ms: int
-) -> bytes:
+def encode_produce_response(version: int, correlation_id: int, topics: Sequence[ProducedTopic], throttle_ms: int) -> bytes:
     """The response with its size and header. A topic is (name or id, [(partition, error code, base offset, append time,
     log start offset, error message)])."""
     if version not in PRODUCE_VERSIONS:

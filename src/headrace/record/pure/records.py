@@ -63,9 +63,7 @@ def decode_records(payload: Buffer, count: int, base_offset: int = 0, base_times
                 headers, pos = _read_headers(data, pos, end, header_count)
             if pos != end:
                 raise CorruptBatch("malformed record")
-            records.append(
-                (_int64(base_offset + offset_delta), _int64(base_timestamp + timestamp_delta), key, value, headers)
-            )
+            records.append((_int64(base_offset + offset_delta), _int64(base_timestamp + timestamp_delta), key, value, headers))
     except (IndexError, ValueError):
         raise CorruptBatch("malformed record") from None
     if pos != len(data):

@@ -284,9 +284,7 @@ class ClassicGroup:
         """Could a member with these protocols be in this group?"""
         if self.state is State.EMPTY:
             return bool(protocol_type) and any(True for _ in protocols)
-        return protocol_type == self.protocol_type and any(
-            self._support[name] == len(self.members) for name in protocols
-        )
+        return protocol_type == self.protocol_type and any(self._support[name] == len(self.members) for name in protocols)
 
     def select_protocol(self) -> str | None:
         """Each member votes for the first of its protocols that all have; the most votes win."""
@@ -335,9 +333,7 @@ class ClassicGroup:
                 JoinedMember(member.member_id, member.group_instance_id, member.metadata(self.protocol))
                 for member in self.members.values()
             )
-        return Joined(
-            member_id, self.generation, self.protocol_type, self.protocol, self.leader_id, members, skip_assignment
-        )
+        return Joined(member_id, self.generation, self.protocol_type, self.protocol, self.leader_id, members, skip_assignment)
 
     # -- durable form
 
@@ -348,9 +344,7 @@ class ClassicGroup:
             self.protocol,
             self.leader_id,
             self.state_timestamp_ms,
-            tuple(
-                member.row(self.protocol, assignments.get(member.member_id, b"")) for member in self.members.values()
-            ),
+            tuple(member.row(self.protocol, assignments.get(member.member_id, b"")) for member in self.members.values()),
         )
 
     def restore(self, row: GroupRow, members: Iterable[Member]) -> None:
@@ -371,9 +365,7 @@ class ClassicGroup:
         if not self.is_consumer_group:
             return None
         try:
-            return frozenset().union(
-                *(subscribed_topics(member.metadata(self.protocol)) for member in self.members.values())
-            )
+            return frozenset().union(*(subscribed_topics(member.metadata(self.protocol)) for member in self.members.values()))
         except MalformedSubscription as error:
             logger.warning("group %s: a member's subscription can't be read: %s", self.group_id, error)
             return None

@@ -1,0 +1,73 @@
+"""The typer application: every noun but `serve`, which is listed here for its place in the help."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from headrace import __version__
+from headrace.cli import consume, group, produce, topic
+from headrace.cli.session import (
+    JsonOption,
+    QuietOption,
+    ServerOption,
+    Session,
+    TimeoutOption,
+    add_command,
+    override,
+)
+
+app = typer.Typer(
+    name="headrace",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["--help", "-h"]},
+    help="Kafka, RabbitMQ and Kinesis clients on one log, in one Python process.",
+)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"headrace {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def everywhere(
+    ctx: typer.Context,
+    server: ServerOption = None,
+    as_json: JsonOption = False,
+    timeout: TimeoutOption = None,
+    quiet: QuietOption = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    ctx.obj = override(Session(), server, as_json, timeout, quiet)
+
+
+@app.command(
+    "serve",
+    add_help_option=False,
+    context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []},
+)
+def serve(ctx: typer.Context) -> None:
+    """Start a server here ('headrace serve --help' shows its options)."""
+    from headrace.cli.serve import run as start
+
+    raise typer.Exit(start(ctx.args))
+
+
+app.add_typer(topic.app, name="topic")
+add_command(app, "produce", produce.produce)
+add_command(app, "consume", consume.consume)
+app.add_typer(group.app, name="group")
+
+
+def run(argv: list[str]) -> int:
+    try:
+        app(argv, prog_name="headrace")
+    except SystemExit as ended:
+        return ended.code if isinstance(ended.code, int) else 1
+    return 0

@@ -1,0 +1,142 @@
+"""`headrace serve`: the server. Kept apart from the other commands, and off typer and rich, so that it starts in a moment."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import os
+import sys
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+ENVIRONMENT = "HEADRACE_"
+_OPTIONS = ("data", "kafka", "durability")
+_DEFAULTS = {"data": "data", "kafka": "127.0.0.1:9092", "durability": "fsync"}
+
+
+def run(argv: list[str]) -> int:
+    arguments = _parser().parse_args(argv)
+    try:
+        values, settings = _configuration(arguments, os.environ)
+        return _serve(arguments, values, settings)
+    except _Wrong as error:
+        print(f"headrace serve: {error}", file=sys.stderr)
+        return 2
+
+
+class _Wrong(Exception):
+    """What the operator gave can't be used; the text says what to do."""
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="headrace serve",
+        description="Start the server. Everything listens on loopback unless told otherwise; port 0 takes a free one.",
+        epilog="The command line wins over the environment (HEADRACE_DATA, HEADRACE_KAFKA, HEADRACE_DURABILITY), "
+        "which wins over the file given with --config.",
+    )
+    parser.add_argument("--data", metavar="DIR", help="where the log is kept (default: ./data)")
+    parser.add_argument("--kafka", metavar="HOST:PORT", help="the Kafka listener (default: 127.0.0.1:9092)")
+    parser.add_argument(
+        "--durability",
+        choices=["fsync", "flush", "memory"],
+        help="what an acknowledgement promises where a topic sets nothing else: fsync survives power loss (default), "
+        "flush survives kill -9, memory survives nothing",
+    )
+    parser.add_argument(
+        "--set",
+        metavar="NAME=VALUE",
+        action="append",
+        default=[],
+        dest="settings",
+        help="a server setting under the name its protocol gives it, such as num.partitions=4; may be repeated",
+    )
+    parser.add_argument("--config", metavar="FILE", help="a TOML file with data, kafka, durability and a table [settings]")
+    parser.add_argument("--no-console", action="store_true", help="do not start the web console (there is none yet)")
+    parser.add_argument("--json", action="store_true", help="print the ready line as a JSON object")
+    parser.add_argument("--log-level", default="info", choices=["debug", "info", "warning", "error"])
+    return parser
+
+
+def _configuration(arguments: argparse.Namespace, environment: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+    """The options and the server settings, each from the first place that names it."""
+    file: dict[str, Any] = {}
+    if arguments.config:
+        try:
+            file = tomllib.loads(Path(arguments.config).read_text())
+        except (OSError, tomllib.TOMLDecodeError) as error:
+            raise _Wrong(f"{arguments.config} can't be read: {error}") from None
+    unknown = set(file) - {*_OPTIONS, "settings"}
+    if unknown:
+        raise _Wrong(f"{arguments.config} has unknown names: {', '.join(sorted(unknown))}")
+    values = {
+        name: getattr(arguments, name) or environment.get(ENVIRONMENT + name.upper()) or str(file.get(name, _DEFAULTS[name]))
+        for name in _OPTIONS
+    }
+    settings = {name: _text(value) for name, value in file.get("settings", {}).items()}
+    for given in arguments.settings:
+        name, equals, value = given.partition("=")
+        if not equals or not name:
+            raise _Wrong(f"--set takes NAME=VALUE, not {given!r}")
+        settings[name.strip()] = value
+    return values, settings
+
+
+def _text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _address(text: str) -> tuple[str, int]:
+    host, colon, port = text.rpartition(":")
+    if not colon or not port.isdigit() or int(port) > 65535:
+        raise _Wrong(f"{text!r} is not an address: give HOST:PORT, such as 127.0.0.1:9092")
+    return host.strip("[]") or "127.0.0.1", int(port)
+
+
+def _serve(arguments: argparse.Namespace, values: dict[str, str], settings: dict[str, str]) -> int:
+    import asyncio
+
+    from headrace.log.errors import FolderInUse, InvalidConfig, LogError
+    from headrace.server import Refused, Server, ServerOptions, run_until_signal
+
+    logging.basicConfig(
+        stream=sys.stderr,
+        level=arguments.log_level.upper(),
+        format="%(asctime)s %(levelname)s %(name)s %(message)s",
+    )
+    if values["durability"] != "fsync":
+        logging.getLogger("headrace").warning(
+            "durability is %s: an acknowledged write may be lost with the %s",
+            values["durability"],
+            "process" if values["durability"] == "memory" else "power",
+        )
+    options = ServerOptions(Path(values["data"]), _address(values["kafka"]), values["durability"], settings)
+
+    def ready(line: dict[str, Any]) -> None:
+        if arguments.json:
+            print(json.dumps(line), flush=True)
+        else:
+            print(f"Headrace is ready. Kafka clients: {line['kafka']}. Data: {options.data}. Ctrl-C ends it.", flush=True)
+
+    try:
+        import uvloop
+
+        runner = asyncio.Runner(loop_factory=uvloop.new_event_loop)
+    except ImportError:
+        runner = asyncio.Runner()
+    try:
+        with runner:
+            runner.run(run_until_signal(Server(options), ready))
+    except (Refused, InvalidConfig) as error:
+        raise _Wrong(str(error)) from None
+    except FolderInUse as error:
+        raise _Wrong(f"{error}. Stop that server, or give this one another --data folder") from None
+    except LogError as error:
+        print(f"headrace serve: the data folder can't be opened: {error}", file=sys.stderr)
+        return 1
+    except OSError as error:
+        raise _Wrong(f"{values['kafka']}: {error.strerror or error}") from None
+    return 0

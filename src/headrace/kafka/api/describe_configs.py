@@ -1,0 +1,116 @@
+"""DescribeConfigs, versions 1 to 4: the settings of topics, of the server and of its loggers (KIP-133).
+
+Each resource succeeds or fails by itself. A list of keys picks settings, null or empty means all; a key that doesn't
+exist is left out. Groups and client metrics have no settings here, so theirs are an empty list.
+
+v1 sources and synonyms (KIP-226) · v3 types and documentation (KIP-569) · v4 flexible
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from headrace.broker.config_entries import ConfigEntry, server_default_entries, server_entries
+from headrace.broker.loggers import levels
+from headrace.broker.settings import Source
+from headrace.broker.topic_errors import InvalidRequest
+from headrace.broker.topics import check_name
+from headrace.kafka.call import Call
+from headrace.kafka.config_resources import ResourceType
+from headrace.kafka.errors import code_of, text_of
+from headrace.kafka.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+    DescribeConfigsSynonym,
+)
+from headrace.log.errors import LogError, UnknownTopic
+
+
+def handle(call: Call, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
+    return DescribeConfigsResponse(results=[_describe(call, request, resource) for resource in request.resources])
+
+
+def _describe(call: Call, request: DescribeConfigsRequest, resource: DescribeConfigsResource) -> DescribeConfigsResult:
+    result = DescribeConfigsResult(resource_type=resource.resource_type, resource_name=resource.resource_name)
+    names = frozenset(resource.configuration_keys) if resource.configuration_keys else None
+    try:
+        result.configs = _configs(call, request, resource, names)
+    except UnknownTopic as error:
+        result.error_code = code_of(error)
+    except LogError as error:
+        result.error_code, result.error_message = code_of(error), text_of(error)
+    return result
+
+
+def _configs(
+    call: Call,
+    request: DescribeConfigsRequest,
+    resource: DescribeConfigsResource,
+    names: frozenset[str] | None,
+) -> list[DescribeConfigsResourceResult]:
+    kind, name = resource.resource_type, resource.resource_name
+    if kind == ResourceType.TOPIC:
+        check_name(name)
+        return _entries(request, call.broker.topics.config(name, names))
+    if kind == ResourceType.BROKER:
+        if not name:
+            return _entries(request, server_default_entries(call.broker.settings, names))
+        _check_broker(call, name, " or empty string,")
+        return _entries(request, server_entries(call.broker.settings, names))
+    if kind == ResourceType.BROKER_LOGGER:
+        if not name:
+            raise InvalidRequest("Broker id must not be empty")
+        _check_broker(call, name, "")
+        return _levels(names)
+    if kind == ResourceType.GROUP:
+        if not name:
+            raise InvalidRequest("Group name must not be empty")
+        return []
+    if kind == ResourceType.CLIENT_METRICS:
+        if not name:
+            raise InvalidRequest("Client metrics subscription name must not be empty")
+        return []
+    raise InvalidRequest(f"Unsupported resource type: {kind}")
+
+
+def _check_broker(call: Call, name: str, or_what: str) -> None:
+    try:
+        number = int(name) if len(name) < 12 else None
+    except ValueError:
+        number = None
+    if number is None:
+        raise InvalidRequest(f"Broker id must be an integer, but it is: {name}")
+    if number != call.broker.node_id:
+        raise InvalidRequest(f"Unexpected broker id, expected {call.broker.node_id}{or_what} but received {name}")
+
+
+def _entries(request: DescribeConfigsRequest, entries: Iterable[ConfigEntry]) -> list[DescribeConfigsResourceResult]:
+    return [
+        DescribeConfigsResourceResult(
+            name=entry.name,
+            value=None if entry.sensitive else entry.value,
+            read_only=entry.read_only,
+            config_source=entry.source,
+            is_sensitive=entry.sensitive,
+            synonyms=[
+                DescribeConfigsSynonym(name=place.name, value=None if entry.sensitive else place.value, source=place.source)
+                for place in entry.synonyms
+            ]
+            if request.include_synonyms
+            else [],
+            config_type=entry.type,
+            documentation=entry.doc if request.include_documentation else None,
+        )
+        for entry in entries
+    ]
+
+
+def _levels(names: frozenset[str] | None) -> list[DescribeConfigsResourceResult]:
+    return [
+        DescribeConfigsResourceResult(name=name, value=level, config_source=Source.DYNAMIC_BROKER_LOGGER_CONFIG)
+        for name, level in levels().items()
+        if names is None or name in names
+    ]

@@ -1,0 +1,42 @@
+"""ListConfigResources, versions 0 to 1: the names of what has settings of its own (KIP-1142).
+
+Topics, this broker and its loggers. Client metrics and groups have no settings here.
+
+v0 client metrics alone (KIP-714, as ListClientMetricsResources) · v1 all kinds, or those asked for
+"""
+
+from __future__ import annotations
+
+from headrace.kafka.call import Call
+from headrace.kafka.codec.errors import ErrorCode
+from headrace.kafka.config_resources import ResourceType
+from headrace.kafka.messages.list_config_resources import (
+    ConfigResource,
+    ListConfigResourcesRequest,
+    ListConfigResourcesResponse,
+)
+
+KINDS = (
+    ResourceType.TOPIC,
+    ResourceType.BROKER,
+    ResourceType.BROKER_LOGGER,
+    ResourceType.CLIENT_METRICS,
+    ResourceType.GROUP,
+)
+
+
+def handle(call: Call, request: ListConfigResourcesRequest) -> ListConfigResourcesResponse:
+    if call.version == 0:
+        return ListConfigResourcesResponse()
+    wanted = set(request.resource_types) or set(KINDS)
+    if not wanted <= set(KINDS):
+        return ListConfigResourcesResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
+    names: list[tuple[ResourceType, str]] = []
+    if ResourceType.TOPIC in wanted:
+        names.extend((ResourceType.TOPIC, topic.name) for topic in call.broker.topics.all())
+    names.extend(
+        (kind, str(call.broker.node_id)) for kind in (ResourceType.BROKER, ResourceType.BROKER_LOGGER) if kind in wanted
+    )
+    return ListConfigResourcesResponse(
+        config_resources=[ConfigResource(resource_name=name, resource_type=kind) for kind, name in names]
+    )

@@ -1,0 +1,70 @@
+"""ListOffsets, versions 1 to 11: which offset a time, or an end of the partition, stands for.
+
+Behaviour: a time gives the first record at or after it, or -1 when there is none. Special times: -1 the end that the reader
+may see, -2 the start, -3 the record with the largest timestamp (KIP-734), -4 the start of what is on this disk (KIP-405), -5
+the end of what is archived (KIP-1005), -6 the start of what is not archived yet (KIP-1023).
+
+Versions: 1 one offset for each partition · 2 isolation level (KIP-98) · 4 leader epoch (KIP-320) · 6 flexible · 7 largest
+timestamp · 8 local start · 9 archive end · 10 timeout (KIP-1075) · 11 earliest not archived.
+"""
+
+from __future__ import annotations
+
+from headrace.kafka.call import Call
+from headrace.kafka.codec.errors import ErrorCode
+from headrace.kafka.errors import code_of
+from headrace.kafka.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+from headrace.log.errors import LogError
+from headrace.log.port import Partition
+
+LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_ARCHIVED, EARLIEST_UNARCHIVED = -1, -2, -3, -4, -5, -6
+
+
+async def handle(call: Call, request: ListOffsetsRequest) -> ListOffsetsResponse:
+    return ListOffsetsResponse(
+        topics=[
+            ListOffsetsTopicResponse(
+                name=topic.name, partitions=[await _find(call, topic.name, wanted) for wanted in topic.partitions]
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+async def _find(call: Call, topic: str, wanted: ListOffsetsPartition) -> ListOffsetsPartitionResponse:
+    answer = ListOffsetsPartitionResponse(partition_index=wanted.partition_index)
+    partition = call.broker.log.partition(topic, wanted.partition_index)
+    if partition is None:
+        answer.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    elif wanted.current_leader_epoch > partition.leader_epoch:
+        answer.error_code = ErrorCode.UNKNOWN_LEADER_EPOCH
+    elif 0 <= wanted.current_leader_epoch < partition.leader_epoch:
+        answer.error_code = ErrorCode.FENCED_LEADER_EPOCH
+    elif wanted.timestamp < EARLIEST_UNARCHIVED:
+        answer.error_code = ErrorCode.INVALID_REQUEST
+    else:
+        try:
+            await _fill(answer, partition, wanted.timestamp)
+        except LogError as error:
+            answer.error_code = code_of(error)
+    return answer
+
+
+async def _fill(answer: ListOffsetsPartitionResponse, partition: Partition, timestamp: int) -> None:
+    answer.leader_epoch = partition.leader_epoch
+    if timestamp == LATEST:
+        answer.offset = partition.high_watermark
+    elif timestamp in (EARLIEST, EARLIEST_LOCAL, EARLIEST_UNARCHIVED):
+        answer.offset = partition.start_offset
+    elif timestamp != LATEST_ARCHIVED:
+        found = await (partition.latest_timestamp() if timestamp == MAX_TIMESTAMP else partition.offset_at(timestamp))
+        if found is not None:
+            answer.offset, answer.timestamp = found.offset, found.timestamp_ms
+            return
+        answer.leader_epoch = -1

@@ -1,0 +1,378 @@
+"""The socket shell of one Kafka connection: bytes in, frames to the APIs, answers out in the order of the requests.
+
+Reading. All connections of a listener share one buffer: a read fills it, its whole frames are handled on the spot, and only
+what is left of a frame is copied to a buffer of the connection's own. That one grows as bytes arrive, never because a length
+was announced, and never beyond the frame.
+
+Answering. Requests are handled as they come; an answer that must wait (for the disk, for data, for a group) takes a slot, and
+later answers queue behind it. Fetch is handled only when no answer is waiting, because its answer may be large.
+
+Bounds, and what happens there: a frame above `socket.request.max.bytes` closes the connection. `MAX_WAITING` answers in slots,
+or a peer that does not read its answers: no more requests are read until that changes. The same when the log is backlogged.
+All buffers of unfinished frames together above `FRAMES_LIMIT_BYTES`: connections that need more wait.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from struct import Struct
+from typing import TYPE_CHECKING, Any, cast
+
+from headrace.kafka import api
+from headrace.kafka.api import fetch, produce
+from headrace.kafka.api.api_versions import unsupported_version
+from headrace.kafka.call import Call
+from headrace.kafka.codec.headers import decode_request_header, encode_response_header, skip_header_tags
+from headrace.kafka.codec.schema import Response, decode, encode_into
+from headrace.kafka.codec.wire import MalformedMessage
+from headrace.kafka.messages import MESSAGES, request_class
+from headrace.record import MalformedRequest
+
+if TYPE_CHECKING:
+    from headrace.kafka.listener import KafkaListener
+
+logger = logging.getLogger("headrace.kafka")
+
+MAX_WAITING = 128
+WRITE_HIGH_BYTES = 1024 * 1024
+_FIRST_OWN_BYTES = 64 * 1024
+_HEAD = Struct(">hhih")
+_LENGTH = Struct(">i")
+_PRODUCE, _FETCH, _API_VERSIONS = 0, 1, 18
+_PRODUCE_VERSIONS = MESSAGES[_PRODUCE].versions
+_FETCH_VERSIONS = MESSAGES[_FETCH].versions
+
+Piece = bytes | bytearray | memoryview
+
+
+class Slot:
+    """The place of an answer that is not there yet."""
+
+    __slots__ = ("pieces",)
+
+    def __init__(self) -> None:
+        self.pieces: Sequence[Piece] | None = None
+
+
+class KafkaConnection(asyncio.BufferedProtocol):
+    def __init__(self, listener: KafkaListener) -> None:
+        self.listener = listener
+        self.broker = listener.broker
+        self.peer = ""
+        self.last_active = 0.0
+        self._shared = listener.read_buffer
+        self._shared_view = memoryview(self._shared)
+        self._max_frame = listener.max_frame_bytes
+        self._transport: asyncio.Transport | None = None
+        self._own: bytearray | None = None  # an unfinished frame, or requests that have to wait
+        self._filled = 0
+        self._held = False  # whole frames wait in `_own`
+        self._slots: deque[Slot] = deque()
+        self._peer_reads = True
+        self._paused = False
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.on_close: list[Callable[[], None]] = []
+
+    # --- the transport's calls
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        self._transport.set_write_buffer_limits(high=WRITE_HIGH_BYTES)
+        address = transport.get_extra_info("peername")
+        self.peer = f"{address[0]}:{address[1]}" if address else "unknown"
+        self.last_active = self.listener.now()
+        refused = self.listener.admit(self)
+        if refused:
+            self.refuse(refused)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._transport = None
+        self.listener.forget(self)
+        self._drop_own()
+        for task in self._tasks:
+            task.cancel()
+        callbacks, self.on_close = self.on_close, []
+        for callback in callbacks:
+            callback()
+        self._slots.clear()
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        if self._own is None:
+            return self._shared_view
+        return memoryview(self._own)[self._filled :]
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self.last_active = self.listener.now()
+        if self._own is None:
+            self._take_frames(self._shared_view, nbytes)
+            return
+        self._filled += nbytes
+        if self._filled == len(self._own):
+            self._continue_own()
+
+    def eof_received(self) -> bool:
+        return False
+
+    def pause_writing(self) -> None:
+        self._peer_reads = False
+        self._pause()
+
+    def resume_writing(self) -> None:
+        self._peer_reads = True
+        self.go_on()
+
+    # --- frames
+
+    def _take_frames(self, view: memoryview, end: int) -> None:
+        """Handles the whole frames in view[:end] and keeps the rest."""
+        start = 0
+        while end - start >= 4:
+            size = _LENGTH.unpack_from(view, start)[0]
+            if not 0 < size <= self._max_frame:
+                self.refuse(f"a frame of {size} bytes was announced")
+                return
+            stop = start + 4 + size
+            if stop > end:
+                break
+            if not self._handle(view, start + 4, stop):
+                self._hold(view, start, end)
+                return
+            if self._transport is None:
+                return
+            start = stop
+        if start < end:
+            self._keep(view, start, end)
+
+    def _keep(self, view: memoryview, start: int, end: int) -> None:
+        """Moves the beginning of a frame to a buffer of its own."""
+        have = end - start
+        total = 4 + _LENGTH.unpack_from(view, start)[0] if have >= 4 else 4
+        own = bytearray(max(have, min(total, _FIRST_OWN_BYTES)))
+        own[:have] = view[start:end]
+        self._own, self._filled = own, have
+        self.listener.frame_bytes += len(own)
+
+    def _continue_own(self) -> None:
+        """The connection's own buffer is full: grow it, or handle the frame in it."""
+        own = cast(bytearray, self._own)
+        if self._filled == 4:
+            size = _LENGTH.unpack_from(own)[0]
+            if not 0 < size <= self._max_frame:
+                self.refuse(f"a frame of {size} bytes was announced")
+                return
+        total = 4 + _LENGTH.unpack_from(own)[0]
+        if self._filled < total:
+            self._grow(min(total, max(_FIRST_OWN_BYTES, 2 * len(own))))
+            return
+        filled = self._filled
+        self._drop_own()
+        self._take_frames(memoryview(own), filled)
+
+    def _grow(self, size: int) -> None:
+        own = cast(bytearray, self._own)
+        more = size - len(own)
+        if not self.listener.may_buffer(more):
+            self._pause()
+            self.listener.wait_for_room(self)
+            return
+        grown = bytearray(size)
+        grown[: self._filled] = own
+        self._own = grown
+        self.listener.frame_bytes += more
+
+    def room_again(self) -> None:
+        """The listener has room for larger frames again."""
+        if self._transport is not None and self._own is not None and not self._held:
+            self._resume()
+            self._continue_own()
+
+    def _hold(self, view: memoryview, start: int, end: int) -> None:
+        """Keeps requests that can't be handled yet, and reads no more."""
+        own = bytearray(view[start:end])
+        self._drop_own()
+        self._own, self._filled, self._held = own, len(own), True
+        self.listener.frame_bytes += len(own)
+        self._pause()
+
+    def _drop_own(self) -> None:
+        if self._own is not None:
+            self.listener.release(len(self._own))
+            self._own, self._filled, self._held = None, 0, False
+
+    def go_on(self) -> None:
+        """Something that was in the way has changed."""
+        if self._transport is None or not self._peer_reads:
+            return
+        if self._held:
+            own, filled = cast(bytearray, self._own), self._filled
+            self._drop_own()
+            self._take_frames(memoryview(own), filled)
+            if self._held or self._transport is None:
+                return
+        if self._peer_reads and len(self._slots) < MAX_WAITING and not self.broker.log.backlogged:
+            self._resume()
+
+    def _pause(self) -> None:
+        if self._transport is not None and not self._paused:
+            self._paused = True
+            self._transport.pause_reading()
+
+    def _resume(self) -> None:
+        if self._transport is not None and self._paused and not self._transport.is_closing():
+            self._paused = False
+            self._transport.resume_reading()
+
+    # --- requests
+
+    def _handle(self, view: memoryview, start: int, stop: int) -> bool:
+        """Handles one request; False when it has to wait."""
+        try:
+            if stop - start < 10:
+                raise MalformedMessage("a request shorter than its header")
+            key, version, correlation, client_length = _HEAD.unpack_from(view, start)
+            if key == _PRODUCE and _PRODUCE_VERSIONS[0] <= version <= _PRODUCE_VERSIONS[1]:
+                if len(self._slots) >= MAX_WAITING or self.broker.log.backlogged:
+                    self._wait_for_log()
+                    return False
+                body = start + 10 + max(client_length, 0)
+                if version >= 9:
+                    body = body + 1 if body < stop and view[body] == 0 else skip_header_tags(view[:stop], body)
+                produce.handle(self, view, body, stop, version, correlation)
+            elif key == _FETCH and _FETCH_VERSIONS[0] <= version <= _FETCH_VERSIONS[1]:
+                if self._slots or not self._peer_reads:
+                    return False
+                body = start + 10 + max(client_length, 0)
+                if version >= 12:
+                    body = body + 1 if body < stop and view[body] == 0 else skip_header_tags(view[:stop], body)
+                fetch.handle(self, view, body, stop, version, correlation)
+            else:
+                if len(self._slots) >= MAX_WAITING or not self._peer_reads:
+                    return False
+                self._handle_cold(key, version, correlation, bytes(view[start:stop]))
+        except (MalformedMessage, MalformedRequest) as error:
+            self.refuse(f"a malformed request: {error}")
+        return True
+
+    def _wait_for_log(self) -> None:
+        if self.broker.log.backlogged:
+            self.broker.log.after_sync(lambda error: self.go_on())
+
+    def _handle_cold(self, key: int, version: int, correlation: int, request: bytes) -> None:
+        lowest, highest = api.SUPPORTED.get(key, (0, -1))
+        if not lowest <= version <= highest:
+            if key != _API_VERSIONS:
+                self.refuse(f"API {key} version {version} is not supported")
+                return
+            self._answer(key, 0, correlation, unsupported_version())  # KIP-511: version 0 tells what there is
+            return
+        header, position = decode_request_header(request)
+        flexible = MESSAGES[key].flexible
+        is_flexible = flexible is not None and version >= flexible
+        if is_flexible:
+            position = skip_header_tags(request, position)
+        message = decode(request_class(key), version, request, position)
+        address = self.listener.advertised
+        call = Call(self.broker, version, header.client_id, "/" + self.peer.rpartition(":")[0], address[0], address[1])
+        try:
+            answer = api.handler(key)(call, message)
+        except Exception as error:
+            self._broke(key, version, error)
+            return
+        if isinstance(answer, Awaitable):
+            slot = self.take_slot()
+            self.keep(asyncio.get_running_loop().create_task(self._answer_later(key, version, correlation, slot, answer)))
+        else:
+            self._answer(key, version, correlation, answer)
+
+    def keep(self, task: asyncio.Task[None]) -> None:
+        """Work for this connection that ends with it."""
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _answer_later(self, key: int, version: int, correlation: int, slot: Slot, answer: Awaitable[Any]) -> None:
+        try:
+            response = await answer
+        except Exception as error:
+            self._broke(key, version, error)
+            return
+        self._answer(key, version, correlation, response, slot)
+
+    def _broke(self, key: int, version: int, error: Exception) -> None:
+        name = MESSAGES[key].name
+        logger.error("%s version %d from %s failed: %r", name, version, self.peer, error, exc_info=error)
+        self.close()
+
+    def _answer(self, key: int, version: int, correlation: int, response: api.Answer, slot: Slot | None = None) -> None:
+        flexible = MESSAGES[key].flexible
+        out = bytearray(4)
+        out += encode_response_header(
+            correlation, flexible=flexible is not None and version >= flexible and key != _API_VERSIONS
+        )
+        if isinstance(response, Response):
+            encode_into(out, response, version)
+        else:
+            out += response or b""
+        _LENGTH.pack_into(out, 0, len(out) - 4)
+        self.respond((out,), slot)
+
+    # --- answers
+
+    def take_slot(self) -> Slot:
+        slot = Slot()
+        self._slots.append(slot)
+        if len(self._slots) >= MAX_WAITING:
+            self._pause()
+        return slot
+
+    def respond(self, pieces: Sequence[Piece], slot: Slot | None = None) -> None:
+        """Sends an answer, or keeps it until those before it are there."""
+        transport = self._transport
+        if transport is None:
+            return
+        slots = self._slots
+        if slot is None:
+            if slots:
+                slot = Slot()
+                slot.pieces = pieces
+                slots.append(slot)
+            elif len(pieces) == 1:
+                transport.write(pieces[0])
+            else:
+                transport.writelines(pieces)
+            return
+        slot.pieces = pieces
+        while slots and slots[0].pieces is not None:
+            ready = slots.popleft().pieces
+            assert ready is not None
+            if len(ready) == 1:
+                transport.write(ready[0])
+            else:
+                transport.writelines(ready)
+        if self._paused or self._held:
+            self.go_on()
+
+    @property
+    def in_mid_frame(self) -> bool:
+        return self._own is not None and not self._held
+
+    @property
+    def is_open(self) -> bool:
+        return self._transport is not None and not self._transport.is_closing()
+
+    def refuse(self, why: str) -> None:
+        """One line in the log, and the connection is closed."""
+        self.listener.log_refusal(self.peer, why)
+        self.close()
+
+    def close(self) -> None:
+        if self._transport is not None:
+            self._transport.abort()
+            self._transport = None
+
+    def close_gently(self) -> None:
+        """Sends what is written, then closes."""
+        if self._transport is not None:
+            self._transport.close()

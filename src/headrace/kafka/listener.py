@@ -1,0 +1,127 @@
+"""One Kafka listener: accepts connections, counts them and what they buffer, and closes those that have gone silent."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from collections import Counter, deque
+from typing import TYPE_CHECKING
+
+from headrace.kafka.connection import KafkaConnection
+from headrace.kafka.fetch_sessions import FetchSessions
+
+if TYPE_CHECKING:
+    from headrace.broker import Broker
+
+logger = logging.getLogger("headrace.kafka")
+
+FRAMES_LIMIT_BYTES = 512 * 1024 * 1024
+_READ_BUFFER_BYTES = 256 * 1024
+_SWEEP_EVERY_S = 5.0
+_UNFINISHED_FRAME_S = 60.0
+_REFUSALS_LOGGED_PER_S = 50
+_MAX_SEGMENT_BYTES = 32_000  # a 64 KiB segment on loopback can stall a peer with a small window for 200 ms
+
+
+class KafkaListener:
+    def __init__(self, broker: Broker) -> None:
+        self.broker = broker
+        settings = broker.settings
+        self.max_frame_bytes = settings.get_int("socket.request.max.bytes")
+        self.max_fetch_bytes = settings.get_int("fetch.max.bytes")
+        self._max_idle_s = settings.get_int("connections.max.idle.ms") / 1000
+        self.read_buffer = bytearray(_READ_BUFFER_BYTES)
+        self.frame_bytes = 0  # in buffers of unfinished or waiting requests, all connections together
+        self.sessions = FetchSessions(settings.get_int("max.incremental.fetch.session.cache.slots"), broker.clock)
+        self.advertised = ("127.0.0.1", 0)
+        self._connections: set[KafkaConnection] = set()
+        self._per_host: Counter[str] = Counter()
+        self._waiting_for_room: deque[KafkaConnection] = deque()
+        self._server: asyncio.Server | None = None
+        self._refusals_this_second = (0, 0)
+        self._sweeper: asyncio.TimerHandle | None = None
+
+    async def start(self, host: str, port: int) -> tuple[str, int]:
+        loop = asyncio.get_running_loop()
+        self._loop_time = loop.time
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        listening = socket.socket(family, socket.SOCK_STREAM)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, _MAX_SEGMENT_BYTES)
+        try:
+            listening.bind((host, port))
+        except BaseException:
+            listening.close()
+            raise
+        self._server = await loop.create_server(lambda: KafkaConnection(self), sock=listening, backlog=1024)
+        self.advertised = (host, listening.getsockname()[1])
+        self._sweeper = loop.call_later(_SWEEP_EVERY_S, self._sweep)
+        return self.advertised
+
+    async def stop(self) -> None:
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+        if self._server is not None:
+            self._server.close()
+        for connection in tuple(self._connections):
+            connection.close_gently()
+
+    def now(self) -> float:
+        return self._loop_time()
+
+    # --- who may connect
+
+    def admit(self, connection: KafkaConnection) -> str:
+        """Empty, or why not."""
+        settings = self.broker.settings
+        host = connection.peer.rpartition(":")[0]
+        if len(self._connections) >= settings.get_int("max.connections"):
+            return "max.connections is reached"
+        if self._per_host[host] >= settings.get_int("max.connections.per.ip"):
+            return f"max.connections.per.ip is reached for {host}"
+        self._connections.add(connection)
+        self._per_host[host] += 1
+        return ""
+
+    def forget(self, connection: KafkaConnection) -> None:
+        if connection in self._connections:
+            self._connections.discard(connection)
+            host = connection.peer.rpartition(":")[0]
+            self._per_host[host] -= 1
+            if not self._per_host[host]:
+                del self._per_host[host]
+
+    def log_refusal(self, peer: str, why: str) -> None:
+        """At most so many lines a second: a flood of bad peers must not become a flood of log."""
+        second = int(self.now())
+        last, count = self._refusals_this_second
+        count = count + 1 if last == second else 1
+        self._refusals_this_second = (second, count)
+        if count <= _REFUSALS_LOGGED_PER_S:
+            logger.warning("closed %s: %s", peer, why)
+
+    def _sweep(self) -> None:
+        now = self.now()
+        for connection in tuple(self._connections):
+            silent_s = now - connection.last_active
+            if silent_s > self._max_idle_s:
+                connection.close_gently()
+            elif silent_s > _UNFINISHED_FRAME_S and connection.in_mid_frame:
+                connection.refuse(f"no byte of an unfinished request for {silent_s:.0f} s")
+        self._sweeper = asyncio.get_running_loop().call_later(_SWEEP_EVERY_S, self._sweep)
+
+    # --- what they may buffer
+
+    def may_buffer(self, more: int) -> bool:
+        return self.frame_bytes + more <= FRAMES_LIMIT_BYTES
+
+    def wait_for_room(self, connection: KafkaConnection) -> None:
+        self._waiting_for_room.append(connection)
+
+    def release(self, size: int) -> None:
+        self.frame_bytes -= size
+        if self._waiting_for_room and self.frame_bytes < FRAMES_LIMIT_BYTES // 2:
+            waiting, self._waiting_for_room = self._waiting_for_room, deque()
+            for connection in waiting:
+                connection.room_again()

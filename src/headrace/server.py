@@ -1,0 +1,117 @@
+"""The composition root: from settings to a running server. Picks the engine, starts the broker and the front ends."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import gc
+import ipaddress
+import logging
+import signal
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from headrace.broker import Broker
+from headrace.broker.settings import Settings
+from headrace.clock import SystemClock
+from headrace.disk.real import RealDisk
+from headrace.kafka.listener import KafkaListener
+from headrace.log.embedded import EmbeddedLog
+
+logger = logging.getLogger("headrace")
+
+CLUSTER_TABLE = "__headrace_cluster"
+
+
+class Refused(Exception):
+    """The server will not start like this; the text says why and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerOptions:
+    """What the operator asked for."""
+
+    data: Path
+    kafka: tuple[str, int] = ("127.0.0.1", 9092)
+    durability: str = "fsync"
+    settings: Mapping[str, str] = field(default_factory=dict)
+
+
+class Server:
+    def __init__(self, options: ServerOptions) -> None:
+        self.options = options
+        self.kafka_address = ("", 0)
+        self._log: EmbeddedLog | None = None
+        self._listener: KafkaListener | None = None
+        self._broker: Broker | None = None
+
+    async def start(self) -> dict[str, Any]:
+        """Recovers the folder and opens every listener; returns the ready line."""
+        refuse_public_bind(self.options.kafka[0])
+        settings = Settings.from_mapping({"durability": self.options.durability, **self.options.settings})
+        clock = SystemClock()
+        log = self._log = EmbeddedLog.open(
+            RealDisk(self.options.data),
+            clock,
+            defaults=settings.topic_defaults,
+            folder=str(self.options.data),
+            retention_interval_s=settings.get_int("log.retention.check.interval.ms") / 1000,
+            producer_expiration_ms=settings.get_int("producer.id.expiration.ms"),
+        )
+        try:
+            broker = self._broker = Broker(log, clock, settings, await _cluster_id(log))
+            await broker.start()
+            settings.subscribe(lambda: log.set_defaults(settings.topic_defaults))
+            self._listener = KafkaListener(broker)
+            self.kafka_address = await self._listener.start(*self.options.kafka)
+        except BaseException:
+            await log.close()
+            raise
+        return {"ready": True, "kafka": "{}:{}".format(*self.kafka_address)}
+
+    async def stop(self) -> None:
+        """Answers what can be answered, makes everything durable and leaves the folder clean."""
+        if self._listener is not None:
+            await self._listener.stop()
+        if self._log is not None:
+            await self._log.close()
+
+
+def refuse_public_bind(host: str) -> None:
+    try:
+        loopback = ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        loopback = host == "localhost"
+    if not loopback:
+        raise Refused(
+            f"{host} can be reached from other machines, and this server has no authentication yet: "
+            f"anybody there could read and delete everything. Bind to 127.0.0.1 and use a tunnel or a proxy that authenticates"
+        )
+
+
+async def _cluster_id(log: EmbeddedLog) -> str:
+    """Made once for each data folder, in the form Kafka gives it: 16 bytes in URL-safe base 64."""
+    table = await log.table(CLUSTER_TABLE)
+    known = table.get(b"cluster.id")
+    if known is None:
+        known = base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=")
+        table.put({b"cluster.id": known})
+        await log.synced()
+    return known.decode()
+
+
+async def run_until_signal(server: Server, ready: Any) -> None:
+    """Starts, calls `ready` with the ready line, and stops at SIGTERM or SIGINT."""
+    loop = asyncio.get_running_loop()
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    line = await server.start()
+    gc.collect()
+    gc.freeze()  # what start-up made stays: the collector need not walk it again and again
+    ready(line)
+    await stop.wait()
+    await server.stop()
