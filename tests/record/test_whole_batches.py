@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from types import ModuleType
 
 import pytest
@@ -54,6 +55,13 @@ def test_crc32c_goes_on_from_a_value(twin: ModuleType, data: bytes, cut: int) ->
 def test_crc32c_by_tables_equals_the_processors(twins: tuple[ModuleType, ModuleType], data: bytes, value: int) -> None:
     pure, compiled = twins
     assert compiled.crc32c_tables(data, value) == compiled.crc32c(data, value) == pure.crc32c(data, value)
+
+
+@pytest.mark.parametrize("size", [3_071, 3_072, 3_073, 6_144, 10_000, 65_537, 1_000_003])
+def test_crc32c_of_much_data_is_the_same_by_all_ways(twins: tuple[ModuleType, ModuleType], size: int) -> None:
+    pure, compiled = twins
+    data = random.Random(size).randbytes(size)
+    assert compiled.crc32c_tables(data, 5) == compiled.crc32c(data, 5) == pure.crc32c(data, 5)
 
 
 def test_a_good_batch_tells_what_its_header_says(twin: ModuleType) -> None:

@@ -141,7 +141,7 @@ _EFFECTIVE = (
     # -- groups and their positions
     _def("group.initial.rebalance.delay.ms", _INT, 0, at_least(0), "How long a new group waits for more members."),
     _def("group.max.session.timeout.ms", _INT, 1_800_000, None, "The longest session timeout a member may ask for."),
-    _def("group.min.session.timeout.ms", _INT, 6000, None, "The shortest session timeout a member may ask for."),
+    _def("group.min.session.timeout.ms", _INT, 100, None, "The shortest session timeout a member may ask for."),
     _def("group.max.size", _INT, MAX_INT, at_least(1), "The most members of a group."),
     _def("offset.metadata.max.bytes", _INT, 4096, None, "The longest note beside a committed offset."),
     _def("offsets.retention.minutes", _INT, 10_080, at_least(1), "How long an empty group's positions are kept."),

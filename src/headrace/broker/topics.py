@@ -65,6 +65,12 @@ class CreatedTopic:
     config: tuple[ConfigEntry, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class _Reservation:
+    partitions: int
+    ended: asyncio.Event
+
+
 def check_name(name: str) -> None:
     """Kafka's rules for the name of a topic; raises InvalidName."""
     if not name:
@@ -86,7 +92,7 @@ class Topics:
         self._log = log
         self._settings = settings
         self._changes = asyncio.Lock()
-        self._reserved: dict[str, int] = {}  # topics that are being made, and how many partitions they get
+        self._reserved: dict[str, _Reservation] = {}  # topics that are being made
         self._colliding: dict[str, set[str]] | None = None
         self.dynamic_settings = DynamicSettings(log, settings)
 
@@ -127,11 +133,12 @@ class Topics:
         self._check_room(partitions)
         topic_id = NO_TOPIC_ID
         if not validate_only:
-            self._reserved[new.name] = partitions
+            reservation = self._reserved[new.name] = _Reservation(partitions, asyncio.Event())
             try:
                 topic_id = (await self._log.create_topic(new.name, partitions, config)).topic_id
             finally:
                 del self._reserved[new.name]
+                reservation.ended.set()
             self._collisions().setdefault(new.name.translate(_SAME_METRIC), set()).add(new.name)
         return CreatedTopic(topic_id, partitions, 1, tuple(topic_entries(config, self._settings)))
 
@@ -145,8 +152,10 @@ class Topics:
             raise UnknownTopic(f"There is no topic {name}")
         try:
             await self.create(NewTopic(name))
-        except TopicExists:
-            pass  # somebody else was quicker
+        except TopicExists:  # somebody else was quicker, and may not be done
+            reservation = self._reserved.get(name)
+            if reservation is not None:
+                await reservation.ended.wait()
         return self._existing(name)
 
     async def add_partitions(
@@ -324,7 +333,9 @@ class Topics:
         limit = self._settings.get_int("max.partitions")
         if more > limit:
             raise PolicyViolation(f"{more} partitions are more than max.partitions ({limit}).")
-        now = sum(len(topic.partitions) for topic in self._log.topics().values()) + sum(self._reserved.values())
+        now = sum(len(topic.partitions) for topic in self._log.topics().values()) + sum(
+            reservation.partitions for reservation in self._reserved.values()
+        )
         if now + more > limit:
             raise PolicyViolation(
                 f"There are {now} partitions; {more} more would be above the server's max.partitions ({limit})."

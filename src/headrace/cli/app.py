@@ -16,6 +16,7 @@ from headrace.cli.session import (
     TimeoutOption,
     add_command,
     override,
+    report_error,
 )
 
 app = typer.Typer(
@@ -67,7 +68,16 @@ app.add_typer(group.app, name="group")
 
 def run(argv: list[str]) -> int:
     try:
-        app(argv, prog_name="headrace")
-    except SystemExit as ended:
-        return ended.code if isinstance(ended.code, int) else 1
-    return 0
+        ended = app(argv, prog_name="headrace", standalone_mode=False)
+    except Exception as error:
+        # Typer's own errors about the command line; it has had more than one base class for them over time.
+        if not hasattr(error, "format_message"):
+            raise
+        text = str(error.format_message()).rstrip(".")
+        if text:  # a noun without a verb prints its help and leaves nothing to say
+            where = getattr(getattr(error, "ctx", None), "command_path", "headrace")
+            report_error(f"{text}; see '{where} --help'", None, as_json="--json" in argv or "-J" in argv)
+        return int(getattr(error, "exit_code", 2))
+    except typer.Abort:
+        return 1
+    return ended if isinstance(ended, int) else 0

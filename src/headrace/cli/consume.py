@@ -36,7 +36,7 @@ class IsolationName(StrEnum):
 
 def consume(
     session: Session,
-    topics: Annotated[list[str], typer.Argument(metavar="TOPIC...", show_default=False)],
+    topics: Annotated[list[str], typer.Argument(metavar="TOPIC", show_default=False)],
     from_: Annotated[
         str,
         typer.Option(
@@ -226,9 +226,11 @@ def _by_group(
             if not ours:
                 commit()
                 reader.positions = {}
-                committed = _assigned_positions(cluster, group, member.join(), begin, isolation)
-                reader.positions = dict(committed)
-                printer.next_offsets.clear()
+                assigned = member.join()
+                committed = _committed(cluster, group, assigned)
+                fresh = resolve(cluster, begin, [p for p in assigned if p not in committed], isolation)
+                reader.positions = {**committed, **fresh}
+                printer.next_offsets = dict(reader.positions)
             if not reader.positions:
                 if exit_:
                     break
@@ -253,13 +255,11 @@ def _by_group(
         reader.close()
 
 
-def _assigned_positions(
-    cluster: Cluster, group: str, assigned: list[TopicPartition], begin: Position, isolation: Isolation
-) -> dict[TopicPartition, int]:
-    """Where the group stopped; where it never was, the position asked for."""
-    known = committed_offsets(cluster, group, assigned) if assigned else {}
-    fresh = resolve(cluster, begin, [p for p in assigned if p not in known], isolation)
-    return {p: known[p].offset if p in known else fresh[p] for p in assigned}
+def _committed(cluster: Cluster, group: str, assigned: list[TopicPartition]) -> dict[TopicPartition, int]:
+    """Where the group stopped. Partitions where it never was are left out: those begin where the command says."""
+    if not assigned:
+        return {}
+    return {partition: one.offset for partition, one in committed_offsets(cluster, group, assigned).items()}
 
 
 def _at_end(reader: Reader) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Annotated, Any
 
 import typer
@@ -27,7 +27,7 @@ from headrace.client.kafka.groups import (
 app = typer.Typer(no_args_is_help=True, help="Consumer groups: list, describe, lag, reset, delete, delete-offsets.")
 
 Group = Annotated[str, typer.Argument(metavar="GROUP", show_default=False)]
-Groups = Annotated[list[str], typer.Argument(metavar="GROUP...", show_default=False)]
+Groups = Annotated[list[str], typer.Argument(metavar="GROUP", show_default=False)]
 TopicOption = Annotated[
     list[str],
     typer.Option("--topic", "-t", metavar="TOPIC[:0,1]", help="A topic, or some of its partitions; repeat for more."),
@@ -337,12 +337,13 @@ def _committed_for(committed: Iterable[TopicPartition], texts: list[str], group:
     return sorted(chosen)
 
 
-for _name, _function in {
+_COMMANDS: dict[str, Callable[..., None]] = {
     "list": list_,
     "describe": describe,
     "lag": lag,
     "reset": reset,
     "delete": delete,
     "delete-offsets": delete_offsets_,
-}.items():
+}
+for _name, _function in _COMMANDS.items():
     add_command(app, _name, _function)

@@ -18,9 +18,9 @@ from headrace.cli.progress import Progress
 from headrace.cli.reading import Idle, Piece, TooLong, pieces
 from headrace.cli.session import CommandError, Session, Stopped, UsageError
 from headrace.client.kafka import ClientError, Cluster, Producer, Refused
-from headrace.client.kafka.errors import Code
 from headrace.client.kafka.producer import ALL
 from headrace.client.kafka.topics import create_topic
+from headrace.kafka.codec.errors import ErrorCode
 from headrace.record.compression import Compression
 from headrace.record.event import Event
 
@@ -46,7 +46,7 @@ def produce(
     topic: Annotated[str, typer.Argument(metavar="TOPIC", show_default=False)],
     values: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[VALUE]...", help="Records; without any they come from files or stdin.", show_default=False),
+        typer.Argument(metavar="VALUE", help="Records; without any they come from files or stdin.", show_default=False),
     ] = None,
     file: Annotated[
         list[Path], typer.Option("--file", "-F", metavar="PATH", help="Read records from a file, - for stdin; repeat for more.")
@@ -225,7 +225,7 @@ def _find_or_create(cluster: Cluster, topic: str, create: bool) -> None:
         try:
             create_topic(cluster, topic)
         except Refused as refused:
-            if refused.code != Code.TOPIC_ALREADY_EXISTS:
+            if refused.code != ErrorCode.TOPIC_ALREADY_EXISTS:
                 raise
     try:
         cluster.topic(topic)

@@ -18,13 +18,13 @@ import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from types import FrameType
 from typing import Annotated, Any, BinaryIO, NoReturn
 
 import typer
 
-from headrace.client.kafka import ClientError, Cluster, Refused
+from headrace.client.kafka import ClientError, Cluster, Refused, Unreachable
 
 DEFAULT_SERVER = "127.0.0.1:9092"
 DEFAULT_TIMEOUT_S = 30.0
@@ -36,10 +36,8 @@ ServerOption = Annotated[
         "--server",
         "-s",
         metavar="HOST:PORT",
-        envvar="HEADRACE_SERVER",
-        show_envvar=False,
         rich_help_panel=_PANEL,
-        help=f"Kafka address, or several with commas [env: HEADRACE_SERVER; default: {DEFAULT_SERVER}]",
+        help=f"Kafka address, or several with commas ($HEADRACE_SERVER, else {DEFAULT_SERVER}).",
     ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", "-J", rich_help_panel=_PANEL, help="Print JSON.")]
@@ -50,7 +48,7 @@ TimeoutOption = Annotated[
         metavar="SECONDS",
         min=0.001,
         rich_help_panel=_PANEL,
-        help=f"Give up on a request after this long [default: {DEFAULT_TIMEOUT_S:g}]",
+        help=f"Give up on a request after this long ({DEFAULT_TIMEOUT_S:g} unless given).",
     ),
 ]
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", rich_help_panel=_PANEL, help="Print results and errors only.")]
@@ -78,7 +76,7 @@ class Stopped(KeyboardInterrupt):
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    server: str = DEFAULT_SERVER
+    server: str = field(default_factory=lambda: os.environ.get("HEADRACE_SERVER") or DEFAULT_SERVER)
     json: bool = False
     timeout_s: float = DEFAULT_TIMEOUT_S
     quiet: bool = False
@@ -205,12 +203,18 @@ def _stop(number: int, frame: FrameType | None) -> NoReturn:
 
 def _fail(session: Session, error: Exception, code: int) -> NoReturn:
     text = str(error)
-    if session.json:
-        name = error.name if isinstance(error, Refused) else None
-        complain(json.dumps({"error": {"message": text, "code": name}}, ensure_ascii=False))
+    if isinstance(error, Unreachable):
+        text += "; is the server running there? 'headrace serve' starts one, --server names another"
+    report_error(text, error.name if isinstance(error, Refused) else None, as_json=session.json)
+    raise typer.Exit(code)
+
+
+def report_error(text: str, code: str | None, *, as_json: bool) -> None:
+    """`code` is Kafka's name for the error, when the server gave one."""
+    if as_json:
+        complain(json.dumps({"error": {"message": text, "code": code}}, ensure_ascii=False))
     else:
         complain(f"headrace: {text}")
-    raise typer.Exit(code)
 
 
 def _forget_stdout() -> None:

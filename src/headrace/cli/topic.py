@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
@@ -12,7 +13,6 @@ from headrace.cli.resolving import resolve
 from headrace.cli.session import CommandError, Session, UsageError, add_command
 from headrace.client.kafka import Cluster, Refused, TopicPartition, end_offsets, start_offsets
 from headrace.client.kafka.cluster import TopicInfo
-from headrace.client.kafka.errors import Code
 from headrace.client.kafka.topics import (
     SERVER_DEFAULT,
     Config,
@@ -25,11 +25,12 @@ from headrace.client.kafka.topics import (
     set_partitions,
     topic_configs,
 )
+from headrace.kafka.codec.errors import ErrorCode
 
 app = typer.Typer(no_args_is_help=True, help="Topics: list, create, describe, alter, delete, trim.")
 
 Topic = Annotated[str, typer.Argument(metavar="TOPIC", show_default=False)]
-Topics = Annotated[list[str], typer.Argument(metavar="TOPIC...", show_default=False)]
+Topics = Annotated[list[str], typer.Argument(metavar="TOPIC", show_default=False)]
 ConfigOption = Annotated[
     list[str], typer.Option("--config", "-c", metavar="NAME=VALUE", help="A setting, by Kafka's name; repeat for more.")
 ]
@@ -67,11 +68,11 @@ def create(
     session: Session,
     topics: Topics,
     partitions: Annotated[
-        int, typer.Option("--partitions", "-p", min=1, show_default="the server's num.partitions")
-    ] = SERVER_DEFAULT,
+        int | None, typer.Option("--partitions", "-p", min=1, show_default="the server's num.partitions")
+    ] = None,
     replicas: Annotated[
-        int, typer.Option("--replicas", "-r", min=1, show_default="the server's default.replication.factor")
-    ] = SERVER_DEFAULT,
+        int | None, typer.Option("--replicas", "-r", min=1, show_default="the server's default.replication.factor")
+    ] = None,
     config: ConfigOption = [],  # noqa: B006  typer copies it
     if_not_exists: Annotated[bool, typer.Option("--if-not-exists", help="An existing topic is no error.")] = False,
     dry_run: DryRun = False,
@@ -94,8 +95,8 @@ def create(
 def _create(
     cluster: Cluster,
     name: str,
-    partitions: int,
-    replicas: int,
+    partitions: int | None,
+    replicas: int | None,
     configs: dict[str, str],
     if_not_exists: bool,
     dry_run: bool,
@@ -104,13 +105,13 @@ def _create(
         made = create_topic(
             cluster,
             name,
-            partitions=partitions,
-            replication_factor=replicas,
+            partitions=partitions or SERVER_DEFAULT,
+            replication_factor=replicas or SERVER_DEFAULT,
             configs=configs,
             validate_only=dry_run,
         )
     except Refused as refused:
-        if refused.code != Code.TOPIC_ALREADY_EXISTS:
+        if refused.code != ErrorCode.TOPIC_ALREADY_EXISTS:
             raise
         if not if_not_exists:
             raise CommandError(f"topic '{name}' exists; change it with 'headrace topic alter {name}'") from None
@@ -273,7 +274,7 @@ def _delete(cluster: Cluster, name: str, if_exists: bool) -> bool:
     try:
         delete_topic(cluster, name)
     except Refused as refused:
-        if refused.code != Code.UNKNOWN_TOPIC_OR_PARTITION:
+        if refused.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             raise
         if not if_exists:
             cluster.topic(name)  # says which name may have been meant
@@ -343,12 +344,13 @@ def _shown(configs: list[Config], all_configs: bool) -> list[Config]:
     return sorted(chosen, key=lambda config: config.name)
 
 
-for _name, _function in {
+_COMMANDS: dict[str, Callable[..., None]] = {
     "list": list_,
     "create": create,
     "describe": describe,
     "alter": alter,
     "delete": delete,
     "trim": trim,
-}.items():
+}
+for _name, _function in _COMMANDS.items():
     add_command(app, _name, _function)

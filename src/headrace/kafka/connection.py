@@ -7,7 +7,8 @@ was announced, and never beyond the frame.
 Answering. Requests are handled as they come; an answer that must wait (for the disk, for data, for a group) takes a slot, and
 later answers queue behind it. Fetch is handled only when no answer is waiting, because its answer may be large.
 
-Bounds, and what happens there: a frame above `socket.request.max.bytes` closes the connection. `MAX_WAITING` answers in slots,
+Bounds, and what happens there: a frame above `socket.request.max.bytes` closes the connection, and one that is no Produce above
+`MAX_OTHER_BYTES` too, because decoding costs many times its size. `MAX_WAITING` answers in slots,
 or a peer that does not read its answers: no more requests are read until that changes. The same when the log is backlogged.
 All buffers of unfinished frames together above `FRAMES_LIMIT_BYTES`: connections that need more wait.
 """
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("headrace.kafka")
 
 MAX_WAITING = 128
+MAX_OTHER_BYTES = 16 * 1024 * 1024
 WRITE_HIGH_BYTES = 1024 * 1024
 _FIRST_OWN_BYTES = 64 * 1024
 _HEAD = Struct(">hhih")
@@ -165,6 +167,9 @@ class KafkaConnection(asyncio.BufferedProtocol):
                 return
         total = 4 + _LENGTH.unpack_from(own)[0]
         if self._filled < total:
+            if self._filled >= 6 and total > MAX_OTHER_BYTES and int.from_bytes(own[4:6], "big") != _PRODUCE:
+                self.refuse(f"a frame of {total - 4} bytes was announced for an API that needs no such")
+                return
             self._grow(min(total, max(_FIRST_OWN_BYTES, 2 * len(own))))
             return
         filled = self._filled
@@ -233,6 +238,8 @@ class KafkaConnection(asyncio.BufferedProtocol):
             if stop - start < 10:
                 raise MalformedMessage("a request shorter than its header")
             key, version, correlation, client_length = _HEAD.unpack_from(view, start)
+            if stop - start > MAX_OTHER_BYTES and key != _PRODUCE:
+                raise MalformedMessage(f"{stop - start} bytes for API {key}")
             if key == _PRODUCE and _PRODUCE_VERSIONS[0] <= version <= _PRODUCE_VERSIONS[1]:
                 if len(self._slots) >= MAX_WAITING or self.broker.log.backlogged:
                     self._wait_for_log()

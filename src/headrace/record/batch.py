@@ -9,13 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import partial
 from struct import Struct
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, cast
 
 from headrace.record import twin
 from headrace.record.compression import MAX_DECOMPRESSED, Compression, compress, decompress
 from headrace.record.errors import CorruptBatch, UnsupportedMagic
 from headrace.record.event import Event, Header
+from headrace.record.pure.records import RawRecord
 
 Buffer = bytes | bytearray | memoryview
 
@@ -69,6 +71,10 @@ class Record(NamedTuple):
     @property
     def event(self) -> Event:
         return Event(self.key, self.value, self.headers, self.timestamp_ms)
+
+
+# What `Record._make` does, without a Python call for each record.
+_as_record = cast("Callable[[RawRecord], Record]", partial(tuple.__new__, Record))
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +208,7 @@ def decode_batch(buf: Buffer, pos: int = 0, *, max_size: int = MAX_DECOMPRESSED,
     if header.timestamp_type is TimestampType.LOG_APPEND_TIME:
         when = header.max_timestamp_ms
         return [Record(offset, when, key, value, headers) for offset, _, key, value, headers in raw]
-    return list(map(Record._make, raw))
+    return list(map(_as_record, raw))
 
 
 def batches(buf: Buffer) -> Iterator[tuple[BatchHeader, memoryview]]:

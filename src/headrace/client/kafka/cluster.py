@@ -16,7 +16,8 @@ from uuid import UUID
 
 from headrace.client.kafka.address import Address, parse_addresses
 from headrace.client.kafka.connection import Connection
-from headrace.client.kafka.errors import Code, Disconnected, Refused, UnknownName, Unreachable, check
+from headrace.client.kafka.errors import Disconnected, Refused, UnknownName, Unreachable, check
+from headrace.kafka.codec.errors import ErrorCode
 from headrace.kafka.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from headrace.kafka.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 
@@ -111,7 +112,7 @@ class Cluster:
     def _ask_topics(self, names: list[str], patience: float) -> dict[str, TopicInfo]:
         while True:
             metadata, errors = self._ask_metadata(names)
-            unknown = [name for name in names if errors.get(name) == Code.UNKNOWN_TOPIC_OR_PARTITION]
+            unknown = [name for name in names if errors.get(name) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
             if not unknown or time.monotonic() > patience:
                 break
             time.sleep(0.05)
@@ -121,7 +122,7 @@ class Cluster:
             check(f"topic '{name}'", errors.get(name, 0))
             for partition in metadata.topics[name].partitions:
                 if partition.leader < 0:
-                    raise Refused(f"{name}[{partition.index}]", partition.error or Code.LEADER_NOT_AVAILABLE)
+                    raise Refused(f"{name}[{partition.index}]", partition.error or ErrorCode.LEADER_NOT_AVAILABLE)
         return metadata.topics
 
     def _ask_metadata(self, topics: Iterable[str] | None) -> tuple[Metadata, dict[str, int]]:
@@ -150,7 +151,7 @@ class Cluster:
                 ),
             )
             for topic in answer.topics
-            if topic.error_code == Code.NONE
+            if topic.error_code == ErrorCode.NONE
         }
         return Metadata(answer.cluster_id, answer.controller_id, self._brokers, found), errors
 
@@ -199,7 +200,7 @@ class Cluster:
         """A connection of the caller's own, for those who leave requests waiting on it."""
         broker = self.brokers().get(node_id)
         if broker is None:
-            raise Refused(f"broker {node_id}", Code.BROKER_NOT_AVAILABLE)
+            raise Refused(f"broker {node_id}", ErrorCode.BROKER_NOT_AVAILABLE)
         return self._connect(broker.address)
 
     def _connect(self, address: Address) -> Connection:

@@ -14,7 +14,8 @@ from struct import Struct as Packing
 from typing import TypeVar
 
 from headrace.client.kafka.address import Address
-from headrace.client.kafka.errors import Code, Disconnected, ProtocolViolation, TimedOut, Unreachable, Unsupported
+from headrace.client.kafka.errors import Disconnected, ProtocolViolation, TimedOut, Unreachable, Unsupported
+from headrace.kafka.codec.errors import ErrorCode
 from headrace.kafka.codec.schema import Request, Response, decode, encode_into, is_flexible
 from headrace.kafka.codec.wire import MalformedMessage, skip_tagged_fields
 from headrace.kafka.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
@@ -147,7 +148,7 @@ class Connection:
             request = ApiVersionsRequest(client_software_name="headrace", client_software_version="0.1.0")
             pending = self.send(request, deadline, version=version)
             body = self._receive_body(pending, False, deadline)
-            refused = len(body) >= 2 and _CODE.unpack_from(body)[0] == Code.UNSUPPORTED_VERSION
+            refused = len(body) >= 2 and _CODE.unpack_from(body)[0] == ErrorCode.UNSUPPORTED_VERSION
             answer = self._decode(ApiVersionsResponse, 0 if refused else version, body)
             self._versions = {api.api_key: (api.min_version, api.max_version) for api in answer.api_keys}
             if not refused:

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 
 from headrace.client.kafka.assignor import decode_assignment
 from headrace.client.kafka.cluster import Cluster
-from headrace.client.kafka.errors import Code, ProtocolViolation, UnknownName, check, only
+from headrace.client.kafka.errors import ProtocolViolation, UnknownName, check, only
 from headrace.client.kafka.partitions import TopicPartition, by_topic
+from headrace.kafka.codec.errors import ErrorCode
 from headrace.kafka.messages.consumer_group_describe import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
 from headrace.kafka.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 from headrace.kafka.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
@@ -113,7 +114,7 @@ def _describe_classic(cluster: Cluster, name: str) -> GroupInfo | None:
     answer = connection.call(DescribeGroupsRequest(groups=[name]), DescribeGroupsResponse, cluster.deadline())
     group = only(answer.groups)
     # Before version 6 (KIP-1043) a group that does not exist is described as dead.
-    if group.error_code == Code.GROUP_ID_NOT_FOUND or (not group.error_code and group.group_state == "Dead"):
+    if group.error_code == ErrorCode.GROUP_ID_NOT_FOUND or (not group.error_code and group.group_state == "Dead"):
         return None
     check(f"group '{name}'", group.error_code, group.error_message)
     members = tuple(
@@ -135,7 +136,7 @@ def _describe_consumer(cluster: Cluster, name: str) -> GroupInfo | None:
         return None
     request = ConsumerGroupDescribeRequest(group_ids=[name])
     group = only(connection.call(request, ConsumerGroupDescribeResponse, cluster.deadline()).groups)
-    if group.error_code in (Code.GROUP_ID_NOT_FOUND, Code.UNSUPPORTED_VERSION):
+    if group.error_code in (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION):
         return None
     check(f"group '{name}'", group.error_code, group.error_message)
     members = tuple(

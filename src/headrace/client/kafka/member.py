@@ -19,9 +19,10 @@ from headrace.client.kafka.assignor import (
 )
 from headrace.client.kafka.cluster import Cluster
 from headrace.client.kafka.connection import Connection
-from headrace.client.kafka.errors import ClientError, Code, Refused, check
+from headrace.client.kafka.errors import ClientError, Refused, check
 from headrace.client.kafka.groups import commit_offsets
 from headrace.client.kafka.partitions import TopicPartition
+from headrace.kafka.codec.errors import ErrorCode
 from headrace.kafka.messages.consumer_protocol import PROTOCOL_TYPE
 from headrace.kafka.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from headrace.kafka.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
@@ -33,8 +34,8 @@ HEARTBEAT_S = 3.0
 REBALANCE_S = 60.0
 _LEAVE_S = 2.0
 _RANGE = "range"
-_NEW_START = {Code.UNKNOWN_MEMBER_ID, Code.ILLEGAL_GENERATION, Code.FENCED_INSTANCE_ID}
-_JOIN_AGAIN = {Code.REBALANCE_IN_PROGRESS, Code.MEMBER_ID_REQUIRED, *_NEW_START}
+_NEW_START = {ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION, ErrorCode.FENCED_INSTANCE_ID}
+_JOIN_AGAIN = {ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.MEMBER_ID_REQUIRED, *_NEW_START}
 
 
 class Member:
@@ -117,7 +118,7 @@ class Member:
             protocols=[protocol],
         )
         joined = connection.call(request, JoinGroupResponse, deadline)
-        if joined.error_code == Code.MEMBER_ID_REQUIRED:  # KIP-394: come back with the id you were given
+        if joined.error_code == ErrorCode.MEMBER_ID_REQUIRED:  # KIP-394: come back with the id you were given
             self._member_id = joined.member_id
         check(f"group '{self._group}'", joined.error_code)
         self._member_id, self._generation = joined.member_id, joined.generation_id

@@ -16,9 +16,10 @@ from dataclasses import dataclass, field
 
 from headrace.client.kafka.cluster import Cluster
 from headrace.client.kafka.connection import Connection, Pending
-from headrace.client.kafka.errors import Code, ProtocolViolation, Refused, check
+from headrace.client.kafka.errors import ProtocolViolation, Refused, check
 from headrace.client.kafka.partitioner import StickyChoice, partition_for_key
 from headrace.client.kafka.partitions import TopicPartition, by_leader
+from headrace.kafka.codec.errors import ErrorCode
 from headrace.kafka.codec.fields import NO_UUID
 from headrace.kafka.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from headrace.kafka.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
@@ -196,17 +197,17 @@ class Producer:
                 if partition not in left:
                     raise ProtocolViolation(f"{connection.address} acknowledged {partition}, which was not sent")
                 left.discard(partition)
-                if one.error_code == Code.NONE:
+                if one.error_code == ErrorCode.NONE:
                     self._finish(partition, one.base_offset)
-                elif one.error_code == Code.DUPLICATE_SEQUENCE_NUMBER:  # written by an earlier try; where is forgotten
+                elif one.error_code == ErrorCode.DUPLICATE_SEQUENCE_NUMBER:  # written by an earlier try; where is forgotten
                     self._finish(partition, -1)
-                elif one.error_code == Code.MESSAGE_TOO_LARGE and len(self._open[partition][0].events) > 1:
+                elif one.error_code == ErrorCode.MESSAGE_TOO_LARGE and len(self._open[partition][0].events) > 1:
                     self._split(partition)
                 else:
                     message = _first_message(one.error_message, [e.batch_index_error_message for e in one.record_errors])
                     refused = Refused(str(partition), one.error_code, message)
                     # A topic that is gone is noticed when its leader is looked up again; this may be stale metadata.
-                    refused.retriable |= one.error_code == Code.UNKNOWN_TOPIC_OR_PARTITION
+                    refused.retriable |= one.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                     if not refused.retriable:
                         raise refused
         if left:

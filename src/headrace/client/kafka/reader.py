@@ -17,7 +17,6 @@ from headrace.client.kafka.cluster import FIRST_PAUSE_S, LONGEST_PAUSE_S, Cluste
 from headrace.client.kafka.connection import Connection, Pending
 from headrace.client.kafka.errors import (
     ClientError,
-    Code,
     Disconnected,
     ProtocolViolation,
     Refused,
@@ -26,6 +25,7 @@ from headrace.client.kafka.errors import (
 )
 from headrace.client.kafka.offsets import Isolation, end_offsets, start_offsets
 from headrace.client.kafka.partitions import TopicPartition, by_leader
+from headrace.kafka.codec.errors import ErrorCode
 from headrace.kafka.codec.fields import NO_UUID
 from headrace.kafka.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
 from headrace.record import BatchError
@@ -176,13 +176,13 @@ class Reader:
                     raise ProtocolViolation(f"{link.connection.address} answered about {partition}, which was not asked")
                 if self.positions.get(partition) != asked[partition]:
                     continue  # taken away or moved while the fetch was under way
-                if one.error_code == Code.NONE:
+                if one.error_code == ErrorCode.NONE:
                     self._take(partition, one, records)
-                elif one.error_code == Code.OFFSET_OUT_OF_RANGE:
+                elif one.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
                     self._leap(partition)
                 else:
                     refused = Refused(str(partition), one.error_code)
-                    refused.retriable |= one.error_code == Code.UNKNOWN_TOPIC_OR_PARTITION
+                    refused.retriable |= one.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         if refused is not None:
             raise refused
 
@@ -218,7 +218,7 @@ class Reader:
         start = start_offsets(self._cluster, [partition])[partition]
         if expected >= start:
             end = end_offsets(self._cluster, [partition])[partition]
-            raise Refused(f"{partition}", Code.OFFSET_OUT_OF_RANGE, f"offset {expected} is beyond the end, which is {end}")
+            raise Refused(f"{partition}", ErrorCode.OFFSET_OUT_OF_RANGE, f"offset {expected} is beyond the end, which is {end}")
         self.gaps.append(Gap(partition, expected, start))
         self.positions[partition] = start
 

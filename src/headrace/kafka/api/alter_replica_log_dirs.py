@@ -18,7 +18,7 @@ from headrace.kafka.messages.alter_replica_log_dirs import (
 
 
 def handle(call: Call, request: AlterReplicaLogDirsRequest) -> AlterReplicaLogDirsResponse:
-    here = call.broker.log.storage().folder
+    here = call.broker.log.storage().path
     results: dict[str, dict[int, ErrorCode]] = {}
     for asked in request.dirs:
         for topic in asked.topics:

@@ -37,7 +37,7 @@ def handle(call: Call, request: DescribeLogDirsRequest) -> DescribeLogDirsRespon
     return DescribeLogDirsResponse(
         results=[
             DescribeLogDirsResult(
-                log_dir=storage.folder,
+                log_dir=storage.path,
                 topics=topics,
                 total_bytes=storage.total_bytes,
                 usable_bytes=storage.usable_bytes,

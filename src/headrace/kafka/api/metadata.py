@@ -130,7 +130,9 @@ async def _create(call: Call, name: str, found: list[Topic]) -> ErrorCode:
 # -- encoding
 
 
-def _assemble(call: Call, request: MetadataRequest, found: Iterable[Topic], missing: list[MetadataResponseTopic]) -> PreparedMetadata:
+def _assemble(
+    call: Call, request: MetadataRequest, found: Iterable[Topic], missing: list[MetadataResponseTopic]
+) -> PreparedMetadata:
     version = call.version
     allowed = operations.TOPIC if request.include_topic_authorized_operations else operations.NOT_ASKED
     ending = topic_ending(version, allowed)

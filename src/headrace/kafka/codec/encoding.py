@@ -166,12 +166,18 @@ class _Writer:
         source.line("body = out")
         source.line("tagged = []")
         for name, field in known:
-            with source.block(f"if o.{name} != {default_expression(source, field)}:"):
+            with source.block(f"if o.{name} != {self.default(field)}:"):
                 source.line("out = bytearray()")
                 self.field(name, field)
                 self.pack()
                 source.line(f"tagged.append(({field.tag}, out))")
         source.line("write_tagged_fields(body, tagged)")
+
+    def default(self, field: Field) -> str:
+        """What to compare a value with: one object for all comparisons."""
+        if isinstance(field.kind, Nested) and field.default == ():
+            return self.source.bind("default", field.kind.of())
+        return default_expression(self.source, field)
 
     @contextmanager
     def unless_null(self, expression: str, nullable: bool) -> Iterator[None]:

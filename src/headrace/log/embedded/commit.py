@@ -47,6 +47,7 @@ class Write:
     end_offset: int
     end_position: int
     after_journal: bool = False
+    sync_first: tuple[Segment, ...] = ()  # what was written before with a weaker promise
 
 
 @dataclass(slots=True, eq=False)
@@ -183,6 +184,9 @@ class GroupCommit:
 
     def _make_durable(self, group: _Group) -> bool:
         """False when a group that needs the journal finds no room in it."""
+        earlier = {segment for write in group.writes for segment in write.sync_first}
+        if earlier:
+            self._sync_segments(earlier)
         segments = {write.segment for write in group.writes if write.segment is not None}
         large = group.size_bytes >= _DIRECT_BYTES and len(segments) <= _DIRECT_SEGMENTS
         if group.writes and (group.journal_only or not large):

@@ -54,6 +54,7 @@ class EmbeddedPartition:
     __slots__ = (
         "_bases",
         "_checkpointed_base",
+        "_has_unsynced",
         "_last_batch",
         "_log",
         "_producers",
@@ -96,6 +97,7 @@ class EmbeddedPartition:
         self._producers: Producers | None = Producers()
         self.producers_changed = False
         self._checkpointed_base = 0  # segments before it are synced and indexed for good
+        self._has_unsynced = False  # `durability = flush` wrote here since the last group commit
         self.pending_reserved = 0  # writes that reach their segment only after the journal has them
         self.watchers: list[Changed] = []
         self.broken = ""  # what recovery found wrong, when it must not guess
@@ -200,15 +202,24 @@ class EmbeddedPartition:
                     end_offset,
                     position + size,
                     after_journal,
+                    sync_first=self._take_unsynced(),
                 ),
                 urgent=bool(self.watchers),
             )
         else:
+            self._has_unsynced = True
             self.high_watermark = end_offset
             self._readable = (segment, position + size)
             if self.watchers:
                 self.tell_watchers()
         return base_offset
+
+    def _take_unsynced(self) -> tuple[Segment, ...]:
+        """Segments with batches that no group commit has covered: a durable batch behind them needs them on disk first."""
+        if not self._has_unsynced:
+            return ()
+        self._has_unsynced = False
+        return tuple(s for s in self.segments if s.base_offset >= self._checkpointed_base)
 
     def _refuse(self) -> None:
         if self._log.refusal is not None:
