@@ -111,6 +111,7 @@ async def run_until_signal(server: Server, ready: Any) -> None:
         loop.add_signal_handler(number, stop.set)
     line = await server.start()
     gc.collect()
+    gc.set_threshold(20_000, 20, 20)  # requests make short-lived objects and no cycles
     gc.freeze()  # what start-up made stays: the collector need not walk it again and again
     ready(line)
     await stop.wait()

@@ -78,7 +78,7 @@ raw_records = st.lists(
 
 
 @given(mutated(batch_bytes) | st.binary(max_size=120), st.integers(-2, 3), st.integers(-3, 2), st.booleans())
-@settings(max_examples=250)
+@settings(max_examples=150)
 def test_check_batch(twins: Twins, data: bytes, start: int, short: int, seal: bool) -> None:
     if seal and len(data) > 21:
         data = data[:17] + pure.crc32c(data[21:]).to_bytes(4, "big") + data[21:]
@@ -88,7 +88,7 @@ def test_check_batch(twins: Twins, data: bytes, start: int, short: int, seal: bo
 
 
 @given(mutated(logs) | st.binary(max_size=200), st.integers(-(2**63), 2**63 - 1) | st.integers(-1, 20), st.booleans())
-@settings(max_examples=250)
+@settings(max_examples=150)
 def test_the_walks(twins: Twins, data: bytes, offset: int, gaps: bool) -> None:
     same(twins, "find_offset", data, offset)
     same(twins, "whole_batches", data)
@@ -112,7 +112,7 @@ def test_the_stamps(twins: Twins, data: bytes, start: int, number: int, epoch: i
     st.integers(-(2**63), 2**63 - 1),
     st.integers(-(2**63), 2**63 - 1),
 )
-@settings(max_examples=250)
+@settings(max_examples=150)
 def test_decode_records(twins: Twins, payload: bytes, count: int, base_offset: int, base_timestamp: int) -> None:
     same(twins, "decode_records", payload, count, base_offset, base_timestamp)
 
@@ -223,7 +223,7 @@ def test_well_formed_fetch_requests_are_taken(twins: Twins, request_: tuple[int,
     st.integers(-1, 3),
     st.integers(-3, 1),
 )
-@settings(max_examples=250)
+@settings(max_examples=150)
 def test_parse_produce(twins: Twins, request_: tuple[int, bytes], start: int, short: int) -> None:
     version, body = request_
     same(twins, "parse_produce", body, 0, len(body), version)
@@ -235,7 +235,7 @@ def test_parse_produce(twins: Twins, request_: tuple[int, bytes], start: int, sh
     st.integers(-1, 3),
     st.integers(-3, 1),
 )
-@settings(max_examples=250)
+@settings(max_examples=150)
 def test_parse_fetch(twins: Twins, request_: tuple[int, bytes], start: int, short: int) -> None:
     version, body = request_
     same(twins, "parse_fetch", body, 0, len(body), version)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 import time
 from collections.abc import Callable
 from enum import StrEnum
@@ -184,7 +185,7 @@ def _by_partition(
     ends = {} if until is None else resolve(cluster, until, partitions, isolation)
     reader = Reader(cluster, {p: at for p, at in starts.items() if p not in ends or at < ends[p]}, isolation)
     total = sum(max(0, ends[p] - starts[p]) for p in ends) or None
-    progress = Progress("Reading", total, shown=total is not None and not session.quiet and not os.isatty(1))
+    progress = Progress("Reading", total, shown=total is not None and not session.quiet and not sys.stdout.isatty())
     try:
         while reader.positions and not printer.full:
             printer.take(reader.poll(), ends)

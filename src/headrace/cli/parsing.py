@@ -111,7 +111,7 @@ class RecordParser:
         for header in given:
             if not isinstance(header, dict) or not isinstance(header.get("key"), str):
                 raise BadRecord("a header needs a 'key' that is a string, and a 'value'")
-            headers.append((header["key"], self._json_bytes(header, "value")))
+            headers.append((_header_name(header["key"]), self._json_bytes(header, "value")))
         return tuple(headers)
 
 
@@ -120,7 +120,16 @@ def parse_header(text: str) -> tuple[str, bytes | None]:
     name, found, value = text.partition("=")
     if not name:
         raise BadRecord(f"{text!r} is not a header: use name=value")
-    return name, value.encode("utf-8", "surrogateescape") if found else None
+    return _header_name(name), value.encode("utf-8", "surrogateescape") if found else None
+
+
+def _header_name(name: str) -> str:
+    """Names are UTF-8 in every record; what a shell or JSON passes on may not be."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        raise BadRecord("the name of a header is not UTF-8 text") from None
+    return name
 
 
 def _base64(data: bytes, what: str) -> bytes:

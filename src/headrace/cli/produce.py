@@ -25,6 +25,7 @@ from headrace.record.compression import Compression
 from headrace.record.event import Event
 
 _SHOWN_PARTITIONS = 4
+_PROGRESS_EVERY = 100
 
 
 class CompressionName(StrEnum):
@@ -166,7 +167,8 @@ class _Run:
                 event = Event(event.key, event.value, event.headers, self._timestamp_ms)
             self._producer.send(self._topic, event, self._partition)
             end = piece.end
-            self._progress.update(self.acknowledged, self._bytes_before + end)
+            if piece.line % _PROGRESS_EVERY == 0:
+                self._progress.update(self.acknowledged, self._bytes_before + end)
         self._bytes_before += end
 
     @property

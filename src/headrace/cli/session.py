@@ -47,6 +47,7 @@ TimeoutOption = Annotated[
         "--timeout",
         metavar="SECONDS",
         min=0.001,
+        max=86_400,
         rich_help_panel=_PANEL,
         help=f"Give up on a request after this long ({DEFAULT_TIMEOUT_S:g} unless given).",
     ),
@@ -150,7 +151,8 @@ def add_command(app: typer.Typer, name: str, function: Callable[..., None], **se
     @functools.wraps(function)
     def command(ctx: typer.Context, **arguments: Any) -> None:
         base = ctx.find_object(Session) or Session()
-        session = override(base, *(arguments.pop(f"global_{option}") for option in ("server", "json", "timeout", "quiet")))
+        given = [arguments.pop(f"global_{option}") for option in ("server", "json", "timeout", "quiet")]
+        session = override(base, *given)
         _run(session, lambda: function(session, **arguments))
 
     everywhere = [

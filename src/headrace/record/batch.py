@@ -11,13 +11,15 @@ from dataclasses import dataclass
 from enum import IntEnum
 from functools import partial
 from struct import Struct
-from typing import NamedTuple, Protocol, cast
+from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
 
 from headrace.record import twin
 from headrace.record.compression import MAX_DECOMPRESSED, Compression, compress, decompress
 from headrace.record.errors import CorruptBatch, UnsupportedMagic
 from headrace.record.event import Event, Header
-from headrace.record.pure.records import RawRecord
+
+if TYPE_CHECKING:
+    from headrace.record.pure.records import RawRecord
 
 Buffer = bytes | bytearray | memoryview
 

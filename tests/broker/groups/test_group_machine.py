@@ -33,7 +33,6 @@ from headrace.broker.groups.errors import (
 from headrace.log.errors import StorageError
 
 SESSION_S = 10
-REBALANCE_S = 20
 PROCESSES = st.integers(0, 4)
 STATIC_FROM = 3  # processes 3 and 4 have a group.instance.id
 
@@ -69,8 +68,9 @@ class GroupMachine(RuleBasedStateMachine):
         super().__init__()
         self.world_with = world_with
 
-    @initialize(delay_ms=st.sampled_from([0, 3_000]))
-    def begin(self, delay_ms):
+    @initialize(delay_ms=st.sampled_from([0, 3_000]), rebalance_s=st.sampled_from([5, 20]))
+    def begin(self, delay_ms, rebalance_s):
+        self.rebalance_s = rebalance_s
         self.world = self.world_with(group_initial_rebalance_delay_ms=delay_ms)
         self.processes = [Process(i, f"i{i}" if i >= STATIC_FROM else None) for i in range(5)]
         self.owner: dict[str, int] = {}
@@ -219,7 +219,7 @@ class GroupMachine(RuleBasedStateMachine):
             instance=process.instance,
             protocols=(("range", metadata),),
             session_s=SESSION_S,
-            rebalance_s=REBALANCE_S,
+            rebalance_s=self.rebalance_s,
             requires_member_id=knows_ids,
         )
         self.hear()

@@ -113,5 +113,14 @@ def test_leaving_while_waiting_answers_the_parked_join(world):
     assert join.error is UnknownMember
 
 
+def test_leaving_while_waiting_answers_the_parked_sync(world):
+    _, (leader,) = world.stable(1)
+    follower, join = world.enter()
+    world.join(leader)
+    waiting = world.sync(follower, join.result.generation)
+    assert world.leave(Leaver(follower)) == [None]
+    assert waiting.error is UnknownMember
+
+
 def test_leaving_an_unknown_group_is_no_better_than_being_unknown(world):
     assert world.leave(Leaver("a"), Leaver("b"), group="nowhere") == [UnknownMember, UnknownMember]

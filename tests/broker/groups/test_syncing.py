@@ -92,6 +92,29 @@ def test_a_member_that_joins_while_the_assignment_becomes_durable_voids_it(world
     assert world.heartbeat(follower, generation) is RebalanceInProgress
 
 
+def test_an_assignment_that_becomes_durable_in_the_next_generation_is_not_taken_for_its_own(world):
+    generation, leader, follower = two_joined(world)
+    world.log.holds_sync = True
+    world.sync(leader, generation, assignments={leader: b"old", follower: b"old"})
+    changed = (("range", b"changed"),)
+    world.join(follower, protocols=changed)
+    assert world.join(leader).result.generation == generation + 1
+    waiting = world.sync(follower, generation + 1)
+    world.sync_disk()
+    assert not waiting.done
+    assert world.state() == "CompletingRebalance"
+
+
+def test_a_session_starts_anew_when_the_assignment_is_handed_out(world):
+    generation, leader, follower = two_joined(world)
+    waiting = world.sync(follower, generation)
+    world.advance(9.5)
+    world.sync(leader, generation, assignments={follower: b"F"})
+    assert waiting.done
+    world.advance(1)
+    assert world.heartbeat(follower, generation) is None
+
+
 def test_a_sync_of_another_generation_is_refused(world):
     generation, leader, _ = two_joined(world)
     assert world.sync(leader, generation - 1).error is IllegalGeneration

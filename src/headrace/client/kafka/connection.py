@@ -14,10 +14,10 @@ from struct import Struct as Packing
 from typing import TypeVar
 
 from headrace.client.kafka.address import Address
-from headrace.client.kafka.errors import Disconnected, ProtocolViolation, TimedOut, Unreachable, Unsupported
+from headrace.client.kafka.errors import ClientError, Disconnected, ProtocolViolation, TimedOut, Unreachable, Unsupported
 from headrace.kafka.codec.errors import ErrorCode
 from headrace.kafka.codec.schema import Request, Response, decode, encode_into, is_flexible
-from headrace.kafka.codec.wire import MalformedMessage, skip_tagged_fields
+from headrace.kafka.codec.wire import MalformedMessage, UnencodableMessage, skip_tagged_fields
 from headrace.kafka.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 
 R = TypeVar("R", bound=Response)
@@ -95,7 +95,10 @@ class Connection:
         frame += client_id
         if is_flexible(type(request), version):
             frame.append(0)  # no tagged fields
-        encode_into(frame, request, version)
+        try:
+            encode_into(frame, request, version)
+        except UnencodableMessage as error:
+            raise ClientError(f"{_name(type(request))} can't carry what it was given: {error}") from None
         _SIZE.pack_into(frame, 0, len(frame) - 4)
         pending = Pending(self._correlation_id, version, _name(type(request)))
         try:

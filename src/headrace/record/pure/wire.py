@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 from struct import Struct
+from struct import error as StructError
+from typing import cast
 
 from headrace.record.errors import MalformedRequest
 from headrace.record.pure.batches import Buffer
@@ -40,20 +42,24 @@ class Reader:
         return pos
 
     def i8(self) -> int:
-        value: int = _I8.unpack_from(self.view, self.take(1))[0]
-        return value
+        return self._number(_I8, 1)
 
     def i16(self) -> int:
-        value: int = _I16.unpack_from(self.view, self.take(2))[0]
-        return value
+        return self._number(_I16, 2)
 
     def i32(self) -> int:
-        value: int = _I32.unpack_from(self.view, self.take(4))[0]
-        return value
+        return self._number(_I32, 4)
 
     def i64(self) -> int:
-        value: int = _I64.unpack_from(self.view, self.take(8))[0]
-        return value
+        return self._number(_I64, 8)
+
+    def _number(self, kind: Struct, size: int) -> int:
+        try:
+            (value,) = kind.unpack_from(self.view, self.pos)  # the view ends where the request does
+        except StructError:
+            raise MalformedRequest("the request ends too early") from None
+        self.pos += size
+        return cast(int, value)
 
     def uvarint(self) -> int:
         try:
