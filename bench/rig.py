@@ -143,10 +143,17 @@ class Rig:
             seconds=seconds,
             count=count,
         )
-        grown, acknowledged = self.end_offsets(topic) - before, load.requests * first.records
-        if grown != acknowledged:
-            raise LoadError(f"{acknowledged} records of {topic} were acknowledged but {grown} are there")
+        self.wait_for_records(topic, before + load.requests * first.records)
         return load
+
+    def wait_for_records(self, topic: str, count: int) -> None:
+        """Waits until a topic holds exactly what was acknowledged. With acks=1 readers may see it a moment later: the high
+        watermark follows the disk."""
+        end = time.monotonic() + READY_DEADLINE_S
+        while (there := self.end_offsets(topic)) != count:
+            if there > count or time.monotonic() > end:
+                raise LoadError(f"{topic} should have {count} records after what was acknowledged, but has {there}")
+            time.sleep(0.02)
 
     def fetch(
         self,

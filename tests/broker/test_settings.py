@@ -83,9 +83,11 @@ def test_settings_without_effect_are_named() -> None:
     assert settings.without_effect == ("num.io.threads",)
 
 
-def test_the_node_has_one_number_under_two_names() -> None:
-    assert Settings.from_mapping({"broker.id": "3"}).get_int("node.id") == 3
-    assert Settings.from_mapping({"node.id": "3"}).get_int("broker.id") == 3
+def test_the_node_is_number_0() -> None:
+    assert Settings.from_mapping({"node.id": "0", "broker.id": "0"}).get_int("node.id") == 0
+    for name in ("node.id", "broker.id"):
+        with pytest.raises(InvalidConfig):
+            Settings.from_mapping({name: "1"})
 
 
 def test_a_dynamic_setting_of_this_node_goes_before_one_of_all_and_both_before_the_explicit_one() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from headrace.broker.acls import Acls
 from headrace.broker.groups import GroupCoordinator
 from headrace.broker.producers import ProducerIds
 from headrace.broker.settings import Settings
@@ -23,8 +24,10 @@ class Broker:
         self.topics = Topics(log, settings)
         self.groups = GroupCoordinator(log, clock, settings)
         self.producer_ids = ProducerIds(log)
+        self.acls = Acls(log)
 
     async def start(self) -> None:
         await self.topics.start()
         await self.groups.start()
         await self.producer_ids.start()
+        await self.acls.start()

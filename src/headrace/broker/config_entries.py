@@ -6,7 +6,7 @@ A topic's setting comes from the topic, else from the server's setting with the 
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from headrace.broker.setting_defs import SETTINGS
@@ -30,12 +30,10 @@ class ConfigEntry:
         return self.type is ConfigType.PASSWORD
 
 
-def topic_entries(
-    overrides: Mapping[str, str], settings: Settings, names: Container[str] | None = None
-) -> Iterator[ConfigEntry]:
-    """The settings of a topic that sets `overrides`; all of them, or those in `names`."""
+def topic_entries(overrides: Mapping[str, str], settings: Settings) -> Iterator[ConfigEntry]:
+    """The settings of a topic that sets `overrides`."""
     for name, definition in TOPIC_CONFIGS.items():
-        if (names is not None and name not in names) or (definition.hidden and name not in overrides):
+        if definition.hidden and name not in overrides:
             continue
         places = tuple(_topic_places(definition, overrides.get(name), settings))
         if name in overrides:
@@ -56,22 +54,18 @@ def _topic_places(definition: TopicConfigDef, override: str | None, settings: Se
     yield from (place for place in places if place.source is Source.DEFAULT_CONFIG and place.name == first)
 
 
-def server_entries(settings: Settings, names: Container[str] | None = None) -> Iterator[ConfigEntry]:
+def server_entries(settings: Settings) -> Iterator[ConfigEntry]:
     """The settings of this node."""
     for name, definition in SETTINGS.items():
-        if names is not None and name not in names:
-            continue
         places = tuple(settings.places(name))
         source = places[0].source if places else Source.DEFAULT_CONFIG
         read_only = not definition.dynamic
         yield ConfigEntry(name, settings.text(name), source, read_only, definition.type, definition.doc, places)
 
 
-def server_default_entries(settings: Settings, names: Container[str] | None = None) -> Iterator[ConfigEntry]:
+def server_default_entries(settings: Settings) -> Iterator[ConfigEntry]:
     """The dynamic settings of all nodes: only those that were set."""
     for name, text in settings.dynamic_default.items():
-        if names is not None and name not in names:
-            continue
         definition = SETTINGS[name]
         place = Given(name, text, Source.DYNAMIC_DEFAULT_BROKER_CONFIG)
         yield ConfigEntry(name, text, place.source, False, definition.type, definition.doc, (place,))

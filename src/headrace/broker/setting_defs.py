@@ -63,8 +63,8 @@ def _def(
 
 _EFFECTIVE = (
     # -- this node
-    _def("node.id", _INT, 0, at_least(0), "The number of this node, as clients see it."),
-    _def("broker.id", _INT, 0, at_least(-1), "The old name of node.id."),
+    _def("node.id", _INT, 0, between(0, 0), "The number of this node, as clients see it; it is 0."),
+    _def("broker.id", _INT, 0, between(-1, 0), "The old name of node.id."),
     _def("broker.rack", _STRING, None, None, "The rack or zone of this node, as clients see it."),
     _log("durability", "durability"),
     # -- topics
@@ -117,22 +117,13 @@ _EFFECTIVE = (
     _log("message.max.bytes", "max.message.bytes"),
     _log("min.insync.replicas", "min.insync.replicas"),
     _log("unclean.leader.election.enable", "unclean.leader.election.enable"),
-    # -- retention and compaction
+    # -- retention
     _def("log.retention.check.interval.ms", _LONG, 300_000, at_least(1), "How often retention looks at segments."),
-    _def("log.cleaner.enable", _BOOLEAN, True, None, "Whether compacted topics are compacted."),
-    _def("log.cleaner.backoff.ms", _LONG, 15_000, at_least(0), "How long compaction rests.", dynamic=True),
     # -- connections and requests
     _def("socket.request.max.bytes", _INT, 104_857_600, at_least(1), "The largest request that is read."),
-    _def("socket.listen.backlog.size", _INT, 50, at_least(1), "Connections that may wait to be accepted."),
-    _def("socket.receive.buffer.bytes", _INT, 102_400, at_least(-1), "SO_RCVBUF; -1 leaves the system's."),
-    _def("socket.send.buffer.bytes", _INT, 102_400, at_least(-1), "SO_SNDBUF; -1 leaves the system's."),
     _def("connections.max.idle.ms", _LONG, 600_000, None, "A connection that says nothing this long is closed."),
     _def("max.connections", _INT, MAX_INT, at_least(0), "The most connections at once.", dynamic=True),
     _def("max.connections.per.ip", _INT, MAX_INT, at_least(0), "The most from one address.", dynamic=True),
-    _def(
-        "max.connections.per.ip.overrides", _STRING, "", None,
-        "Exceptions to max.connections.per.ip: address:number,…", dynamic=True,
-    ),
     _def("fetch.max.bytes", _INT, 57_671_680, at_least(1024), "The most that one fetch returns."),
     _def(
         "max.incremental.fetch.session.cache.slots", _INT, 1000, at_least(0),
@@ -170,12 +161,20 @@ _INERT: Mapping[str, tuple[_Row, ...]] = {
         ("producer.purgatory.purge.interval.requests", _INT, 1000, None),
         ("share.fetch.purgatory.purge.interval.requests", _INT, 1000, None),
     ),
-    "Compaction works with bounded memory of its own.": (
+    "Compaction of topics is not there yet.": (
+        ("log.cleaner.backoff.ms*", _LONG, 15_000, 0),
+        ("log.cleaner.enable", _BOOLEAN, True, None),
         ("log.cleaner.dedupe.buffer.size*", _LONG, 134_217_728, None),
         ("log.cleaner.io.buffer.load.factor*", _DOUBLE, 0.9, None),
         ("log.cleaner.io.buffer.size*", _INT, 524_288, 0),
         ("log.cleaner.io.max.bytes.per.second*", _DOUBLE, 1.7976931348623157e308, None),
         ("log.cleaner.threads*", _INT, 1, 0),
+    ),
+    "The listener's own values are used.": (
+        ("max.connections.per.ip.overrides*", _STRING, "", None),
+        ("socket.listen.backlog.size", _INT, 50, 1),
+        ("socket.receive.buffer.bytes", _INT, 102_400, -1),
+        ("socket.send.buffer.bytes", _INT, 102_400, -1),
     ),
     "The journal is synced by group commit and trimmed by itself.": (
         ("log.dir.failure.timeout.ms", _LONG, 30_000, 1),

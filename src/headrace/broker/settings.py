@@ -68,11 +68,7 @@ class Settings:
         """Raises InvalidConfig with one sentence about the first name or value that is wrong."""
         for name in given:
             definition_of(name)
-        texts = dict(given)
-        for this, other in (("node.id", "broker.id"), ("broker.id", "node.id")):
-            if other in texts:
-                texts.setdefault(this, texts[other])
-        return cls(texts)
+        return cls(given)
 
     # -- values
 

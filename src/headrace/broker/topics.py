@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from uuid import UUID
 
@@ -37,6 +37,7 @@ INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__sha
 
 MAX_NAME_LENGTH = 249
 MAX_PARTITIONS_PER_REQUEST = 10_000
+MAX_DESCRIBED = 1000  # different settings of topics whose description is remembered
 NO_TOPIC_ID = UUID(int=0)
 
 AlterConfig = Callable[[Mapping[str, str]], Mapping[str, str]]
@@ -94,6 +95,8 @@ class Topics:
         self._changes = asyncio.Lock()
         self._reserved: dict[str, _Reservation] = {}  # topics that are being made
         self._colliding: dict[str, set[str]] | None = None
+        self._described: dict[frozenset[tuple[str, str]], tuple[ConfigEntry, ...]] = {}
+        settings.subscribe(self._described.clear)
         self.dynamic_settings = DynamicSettings(log, settings)
 
     async def start(self) -> None:
@@ -114,13 +117,22 @@ class Topics:
         return (topic for name, topic in self._log.topics().items() if not name.startswith(HIDDEN_PREFIX))
 
     def is_internal(self, name: str) -> bool:
+        """Whether a topic of this name is, or would be, internal to a Kafka client."""
         topic = self._log.topics().get(name)
-        return name in INTERNAL_TOPICS or (topic is not None and topic.internal)
+        return name in INTERNAL_TOPICS if topic is None else is_internal(topic)
 
-    def config(self, name: str, names: Iterable[str] | None = None) -> list[ConfigEntry]:
-        """The settings of a topic, all of them or those in `names`. Raises UnknownTopic."""
-        wanted = None if names is None else frozenset(names)
-        return list(topic_entries(self._existing(name).config, self._settings, wanted))
+    def config(self, name: str) -> tuple[ConfigEntry, ...]:
+        """The settings of a topic: the same object for topics that set the same. Raises UnknownTopic."""
+        return self._describe(self._existing(name).config)
+
+    def _describe(self, config: Mapping[str, str]) -> tuple[ConfigEntry, ...]:
+        key = frozenset(config.items())
+        found = self._described.get(key)
+        if found is None:
+            if len(self._described) >= MAX_DESCRIBED:
+                self._described.clear()
+            found = self._described[key] = tuple(topic_entries(config, self._settings))
+        return found
 
     # -- creating
 
@@ -140,7 +152,7 @@ class Topics:
                 del self._reserved[new.name]
                 reservation.ended.set()
             self._collisions().setdefault(new.name.translate(_SAME_METRIC), set()).add(new.name)
-        return CreatedTopic(topic_id, partitions, 1, tuple(topic_entries(config, self._settings)))
+        return CreatedTopic(topic_id, partitions, 1, self._describe(config))
 
     async def auto_create(self, name: str) -> Topic:
         """Creates a topic because somebody asked for it. Raises UnknownTopic when the server doesn't do that."""
@@ -340,6 +352,10 @@ class Topics:
             raise PolicyViolation(
                 f"There are {now} partitions; {more} more would be above the server's max.partitions ({limit})."
             )
+
+
+def is_internal(topic: Topic) -> bool:
+    return topic.internal or topic.name in INTERNAL_TOPICS
 
 
 def check_request_size(partitions: int) -> None:

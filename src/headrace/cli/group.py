@@ -26,6 +26,8 @@ from headrace.client.kafka.groups import (
 
 app = typer.Typer(no_args_is_help=True, help="Consumer groups: list, describe, lag, reset, delete, delete-offsets.")
 
+Named = tuple[str, list[int] | None]  # a topic, and some of its partitions or all of them
+
 Group = Annotated[str, typer.Argument(metavar="GROUP", show_default=False)]
 Groups = Annotated[list[str], typer.Argument(metavar="GROUP", show_default=False)]
 TopicOption = Annotated[
@@ -194,10 +196,11 @@ def reset(
     target = _target(to_earliest, to_latest, to_offset, shift, to_time, by_duration)
     if bool(topic) == all_topics:
         raise UsageError("say which topics: --topic NAME (repeat for more) or --all-topics")
+    named = [arguments.topic_partitions(text) for text in topic]
     with session.cluster() as cluster:
         busy = _why_busy(cluster, group)
         committed = {partition: one.offset for partition, one in committed_offsets(cluster, group).items()}
-        partitions = _all_of(committed, group) if all_topics else _chosen(cluster, topic)
+        partitions = _all_of(committed, group) if all_topics else _chosen(cluster, named)
         new = _shifted(cluster, partitions, committed, shift) if target is None else resolve(cluster, target, partitions)
         if execute:
             if busy is not None:
@@ -261,10 +264,9 @@ def _all_of(committed: dict[TopicPartition, int], group: str) -> list[TopicParti
     return sorted(committed)
 
 
-def _chosen(cluster: Cluster, texts: list[str]) -> list[TopicPartition]:
+def _chosen(cluster: Cluster, named: list[Named]) -> list[TopicPartition]:
     partitions: dict[TopicPartition, None] = {}
-    for text in texts:
-        name, indexes = arguments.topic_partitions(text)
+    for name, indexes in named:
         info = cluster.topic(name)
         for index in [one.index for one in info.partitions] if indexes is None else indexes:
             partitions[TopicPartition(name, info.partition(index).index)] = None
@@ -310,10 +312,11 @@ def delete_offsets_(
     """Forget what a group has committed for some topics."""
     if bool(topic) == all_topics:
         raise UsageError("say which topics: --topic NAME (repeat for more) or --all-topics")
+    named = [arguments.topic_partitions(text) for text in topic]
     with session.cluster() as cluster:
         describe_group(cluster, group)
         committed = committed_offsets(cluster, group)
-        chosen = sorted(committed) if all_topics else _committed_for(committed, topic, group)
+        chosen = sorted(committed) if all_topics else _committed_for(committed, named, group)
         if chosen:
             delete_offsets(cluster, group, chosen)
     rows = [{"topic": p.topic, "partition": p.partition, "offset_before": committed[p].offset} for p in chosen]
@@ -325,14 +328,13 @@ def delete_offsets_(
         session.note(f"Group '{group}' has no committed offsets there.")
 
 
-def _committed_for(committed: Iterable[TopicPartition], texts: list[str], group: str) -> list[TopicPartition]:
+def _committed_for(committed: Iterable[TopicPartition], named: list[Named], group: str) -> list[TopicPartition]:
     """By name alone: the topic itself may be gone."""
     chosen: set[TopicPartition] = set()
-    for text in texts:
-        name, indexes = arguments.topic_partitions(text)
+    for name, indexes in named:
         found = {p for p in committed if p.topic == name and (indexes is None or p.partition in indexes)}
         if not found:
-            raise CommandError(f"group '{group}' has no committed offsets for {text}")
+            raise CommandError(f"group '{group}' has no committed offsets for '{name}' there")
         chosen |= found
     return sorted(chosen)
 

@@ -8,10 +8,11 @@ from headrace.disk.port import Buffer
 
 
 class MemoryFile:
-    __slots__ = ("_content",)
+    __slots__ = ("_content", "closed")
 
     def __init__(self) -> None:
         self._content = bytearray()
+        self.closed = False
 
     def write(self, position: int, pieces: Sequence[Buffer]) -> None:
         for piece in pieces:

@@ -16,6 +16,8 @@ Buffer = bytes | bytearray | memoryview
 class File(Protocol):
     """Positioned reads and writes; safe to use from several threads."""
 
+    closed: bool
+
     def write(self, position: int, pieces: Sequence[Buffer]) -> None:
         """Writes all pieces one after the other from `position`. Raises OSError (ENOSPC, EIO); then any part may be there."""
         ...

@@ -18,10 +18,11 @@ _MAX_PIECES = 512  # below every system's IOV_MAX
 class RealFile:
     """One open file."""
 
-    __slots__ = ("_nowait", "fd")
+    __slots__ = ("_nowait", "closed", "fd")
 
     def __init__(self, fd: int) -> None:
         self.fd = fd
+        self.closed = False
         self._nowait = bool(_NOWAIT)
 
     def write(self, position: int, pieces: Sequence[Buffer]) -> None:
@@ -86,7 +87,8 @@ class RealFile:
         os.fdatasync(self.fd)
 
     def close(self) -> None:
-        if self.fd >= 0:
+        if not self.closed:
+            self.closed = True
             os.close(self.fd)
             self.fd = -1
 

@@ -2,35 +2,21 @@
 
 A topic's bytes depend on its name, id, partitions and the version of the API, and only its last field on what was
 asked; so all but that field is kept (`TopicParts`). The codec does the encoding: parts are cut out of responses that it
-has written, and the whole is a `PreparedMetadata`, which is written as it is.
+has written.
 """
 
 from __future__ import annotations
 
+from typing import NamedTuple
 from uuid import UUID
 
 from headrace.kafka import operations
-from headrace.kafka.codec.fields import blob
-from headrace.kafka.codec.schema import Response, encode
+from headrace.kafka.codec.schema import encode
 from headrace.kafka.messages.metadata import MetadataResponse, MetadataResponsePartition, MetadataResponseTopic
 from headrace.log.port import Topic
 
 FLEXIBLE = 9
-
-
-class PreparedMetadata(Response, api_key=3, versions=MetadataResponse.versions, flexible=FLEXIBLE):
-    """A Metadata response that is encoded already, in the version that was asked for."""
-
-    body: bytes = blob()
-
-
-def _write_body(out: bytearray, message: PreparedMetadata) -> None:
-    out += message.body
-
-
-PreparedMetadata.__encoders__.update(
-    {(version, version >= FLEXIBLE): _write_body for version in range(PreparedMetadata.versions[1] + 1)}
-)
+_BESIDE_A_PART_BYTES = 512  # name, id and the dictionary's share
 
 
 def size_after_topics(version: int) -> int:
@@ -67,29 +53,58 @@ def topic_bytes(topic: MetadataResponseTopic, version: int) -> bytes:
     return bytes(body[begin : len(body) - after])
 
 
+class _Part(NamedTuple):
+    topic_id: UUID
+    partitions: int
+    leader_epoch: int
+    internal: bool
+    node: int
+    encoded: bytes
+
+
 class TopicParts:
-    """Encoded topics, without their ending. Nothing but a memory of a pure function: what goes into the bytes is in the
-    key, so an entry is never wrong, and all are thrown away when there are too many."""
+    """Encoded topics, without their ending. Nothing but a memory of a pure function: whatever goes into the bytes is kept
+    beside them and compared, so a part is never wrong, and all are thrown away when there are too many."""
 
     def __init__(self, limit_bytes: int) -> None:
         self._limit_bytes = limit_bytes
         self._size_bytes = 0
-        self._parts: dict[tuple[int, str, UUID, bool, int, int, int], bytes] = {}
+        self._parts: dict[int, dict[str, _Part]] = {}  # version -> name -> part
 
     def get(self, topic: Topic, version: int, internal: bool, node: int) -> bytes:
-        epochs = {partition.leader_epoch for partition in topic.partitions}
+        partitions = topic.partitions
+        epochs = {partition.leader_epoch for partition in partitions}
         if len(epochs) != 1:
             return self._encode(topic, version, internal, node)
-        key = (version, topic.name, topic.topic_id, internal, len(topic.partitions), epochs.pop(), node)
-        part = self._parts.get(key)
-        if part is None:
-            part = self._encode(topic, version, internal, node)
-            if self._size_bytes > self._limit_bytes:
-                self._parts.clear()
-                self._size_bytes = 0
-            self._parts[key] = part
-            self._size_bytes += len(part) + 256  # the key and the dictionary's share
-        return part
+        (epoch,) = epochs
+        topic_id = topic.topic_id
+        kept = self._parts.setdefault(version, {})
+        part = kept.get(topic.name)
+        if (
+            part is not None
+            and (part.topic_id is topic_id or part.topic_id == topic_id)
+            and part.partitions == len(partitions)
+            and part.leader_epoch == epoch
+            and part.internal == internal
+            and part.node == node
+        ):
+            return part.encoded
+        encoded = self._encode(topic, version, internal, node)
+        if self._size_bytes > self._limit_bytes:
+            self.clear()
+            kept = self._parts.setdefault(version, {})
+        elif part is not None:
+            self._size_bytes -= len(part.encoded) + _BESIDE_A_PART_BYTES
+        kept[topic.name] = _Part(topic_id, len(partitions), epoch, internal, node, encoded)
+        self._size_bytes += len(encoded) + _BESIDE_A_PART_BYTES
+        return encoded
+
+    def clear(self) -> None:
+        self._parts.clear()
+        self._size_bytes = 0
+
+    def __len__(self) -> int:
+        return sum(map(len, self._parts.values()))
 
     @staticmethod
     def _encode(topic: Topic, version: int, internal: bool, node: int) -> bytes:

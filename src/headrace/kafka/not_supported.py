@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 _TRANSACTIONS = "Transactions are not there yet; idempotent producers are."
-_ACCESS = "Access control is not there yet."
 _TOKENS = "Delegation tokens are for clusters that share Kerberos credentials."
 _QUOTAS = "Quotas are not there yet."
 _SCRAM = "SASL is not there yet."
@@ -23,9 +22,6 @@ NOT_SUPPORTED: Mapping[int, str] = {
     26: _TRANSACTIONS,  # EndTxn
     27: _TRANSACTIONS,  # WriteTxnMarkers
     28: _TRANSACTIONS,  # TxnOffsetCommit
-    29: _ACCESS,  # DescribeAcls
-    30: _ACCESS,  # CreateAcls
-    31: _ACCESS,  # DeleteAcls
     36: _SCRAM,  # SaslAuthenticate
     38: _TOKENS,  # CreateDelegationToken
     39: _TOKENS,  # RenewDelegationToken

@@ -69,6 +69,7 @@ class SimulatedFile:
         self._disk = disk
         self._inode = inode
         self._life = disk.life
+        self.closed = False
 
     def _check(self) -> None:
         if self._life != self._disk.life:

@@ -131,6 +131,23 @@ def test_a_rebalance_does_not_remove_static_members_that_did_not_rejoin(pair):
     assert set(world.members()) == {a, b}
 
 
+def test_a_rebalance_that_nobody_joined_is_given_another_chance(world_with):
+    world = world_with(group_initial_rebalance_delay_ms=100)
+    timeouts = {"session_s": 1000, "rebalance_s": 20}
+    joins = [world.join(instance=name, **timeouts) for name in "abc"]
+    world.advance(1)
+    a, b, _ = (join.result.member_id for join in joins)
+    for name, join in zip("abc", joins, strict=True):
+        world.sync(join.result.member_id, 1, instance=name)
+    world.leave(Leaver("", "c"))
+    world.advance(21)
+    assert world.state() == "PreparingRebalance", "both are silent, and static"
+    rejoin = world.join(a, instance="a", **timeouts)
+    world.advance(20)
+    assert rejoin.result.generation == 2
+    assert set(world.members()) == {a, b}
+
+
 def test_an_administrator_removes_a_static_member_by_its_instance(pair):
     world, _, a, b = pair
     assert world.leave(Leaver("", "b"), Leaver("", "z"), Leaver("", None)) == [None, UnknownMember, UnknownMember]

@@ -66,9 +66,13 @@ class FakeBroker:
         return [request for request in self.requests if isinstance(request, kind)]
 
     def close(self) -> None:
-        self._listener.close()
-        for link in self._links:
-            link.close()
+        """Closing alone would not wake the thread in `accept`, which would take one more connection."""
+        for one in [self._listener, *self._links]:
+            try:
+                one.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass
+            one.close()
 
     def _accept(self) -> None:
         while True:

@@ -6,7 +6,7 @@ import asyncio
 import inspect
 from collections.abc import Iterable, Mapping
 from types import SimpleNamespace
-from typing import Any, TypeVar
+from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
@@ -20,8 +20,6 @@ from headrace.kafka.messages import request_class, response_class
 from headrace.log.errors import TopicExists, UnknownTopic
 from headrace.log.port import StorageInfo
 from headrace.log.topic_config import TOPIC_CONFIGS
-
-R = TypeVar("R", bound=Response)
 
 
 class MemoryPartition:
@@ -155,7 +153,8 @@ class Api:
         answer = handler(key)(call, received)
         if inspect.isawaitable(answer):
             answer = await answer
-        return decode(response_class(key), version, bytes(encode(answer, version)))
+        body = bytes(encode(answer, version)) if isinstance(answer, Response) else answer
+        return decode(response_class(key), version, body)
 
 
 @pytest.fixture

@@ -104,6 +104,21 @@ class TestDescribe:
             assert shown.synonyms == []
             assert shown.documentation is None
 
+    def test_many_resources_at_once_each_get_their_own(self, api: Any) -> None:
+        for number in range(1500):  # more different settings than the broker remembers descriptions of
+            api.log.add(f"t{number}", retention_ms=str(number))
+        resources = [
+            DescribeConfigsResource(resource_type=TOPIC, resource_name=f"t{number}", configuration_keys=keys)
+            for keys in (["retention.ms"], ["flush.ms", "retention.ms"])
+            for number in range(1500)
+        ]
+        resources.insert(0, DescribeConfigsResource(resource_type=BROKER, resource_name="0", configuration_keys=["node.id"]))
+        server, *results = api(DescribeConfigsRequest(resources=resources)).results
+        assert [shown.name for shown in server.configs] == ["node.id"]
+        for position, result in enumerate(results):
+            assert result.configs[-1].value == str(position % 1500)
+            assert len(result.configs) == 1 + position // 1500
+
     def test_the_server(self, api: Any) -> None:
         api.configure({"log.retention.hours": "5", "node.id": "0"})
         result = describe(api, BROKER, "0", include_synonyms=True)

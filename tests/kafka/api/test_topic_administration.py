@@ -197,6 +197,8 @@ class TestCreateTopics:
         }
         assert create(api, topic("one", 2**31 - 1))[0].error_code == E.POLICY_VIOLATION
         assert create(api, topic("one", 10_000))[0].error_code == E.NONE
+        many = create(api, *(topic(f"t{number}", 0) for number in range(10_001)))
+        assert {result.error_code for result in many} == {E.POLICY_VIOLATION}
 
     def test_the_server_has_a_limit(self, api: Any) -> None:
         api.configure({"max.partitions": "10"})
@@ -392,8 +394,10 @@ class TestDeleteRecords:
     def test_a_topic_that_is_only_compacted_keeps_its_records(self, api: Any) -> None:
         api.log.add("compacted", cleanup_policy="compact")
         api.log.add("both", cleanup_policy="compact,delete")
+        api.log.add("neither", cleanup_policy="")
         assert self.delete(api, "compacted", (0, 0)) == [(0, -1, E.POLICY_VIOLATION)]
         assert self.delete(api, "both", (0, 0)) == [(0, 0, E.NONE)]
+        assert self.delete(api, "neither", (0, 0)) == [(0, 0, E.NONE)]
 
     def test_internal_topics_keep_theirs(self, api: Any) -> None:
         api.log.add("__consumer_offsets", internal=True)

@@ -2,10 +2,10 @@
 
 A module opens with the versions it answers, what it does and what each version added. It has one function:
 
-    handle(call, request) -> response, or an awaitable of it
+    handle(call, request) -> answer, or an awaitable of it
 
-The answer is a response message. Produce and Fetch are the exceptions: they read their request from the connection's
-buffer and write their answer there themselves.
+The answer is a response message, or bytes: a body that is encoded already, in the version of the call. Produce and Fetch
+are the exceptions: they read their request from the connection's buffer and write their answer there themselves.
 
 `SUPPORTED` is what ApiVersions advertises and what a connection accepts; a module is imported when its API is first
 called, so that a server starts quickly. What is deliberately missing is listed in `headrace.kafka.not_supported`.
@@ -24,7 +24,8 @@ from headrace.kafka.call import Call
 from headrace.kafka.codec.schema import Response
 from headrace.kafka.messages import MESSAGES
 
-Handler: TypeAlias = Callable[[Call, Any], Response | Awaitable[Response]]
+Answer: TypeAlias = Response | bytes
+Handler: TypeAlias = Callable[[Call, Any], Answer | Awaitable[Answer]]
 
 HANDLED = (
     0,  # Produce
@@ -46,6 +47,9 @@ HANDLED = (
     21,  # DeleteRecords
     22,  # InitProducerId
     23,  # OffsetForLeaderEpoch
+    29,  # DescribeAcls
+    30,  # CreateAcls
+    31,  # DeleteAcls
     32,  # DescribeConfigs
     33,  # AlterConfigs
     34,  # AlterReplicaLogDirs

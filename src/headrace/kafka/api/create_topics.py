@@ -32,7 +32,7 @@ async def handle(call: Call, request: CreateTopicsRequest) -> CreateTopicsRespon
     times = Counter(topic.name for topic in request.topics)
     wanted = [_new_topic(topic) for topic in request.topics if times[topic.name] == 1]
     try:
-        check_request_size(sum(call.broker.topics.planned_partitions(new) for new in wanted))
+        check_request_size(sum(max(1, call.broker.topics.planned_partitions(new)) for new in wanted))
     except LogError as error:
         results = [_failed(new.name, error) for new in wanted]
     else:

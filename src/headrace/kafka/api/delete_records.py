@@ -1,7 +1,7 @@
 """DeleteRecords, versions 0 to 2: forgets everything in a partition below an offset (KIP-107).
 
--1 means everything there is. Each partition succeeds or fails by itself. A topic whose cleanup.policy doesn't have
-`delete` refuses with POLICY_VIOLATION, as its records go only when newer ones of the same key come.
+-1 means everything there is. Each partition succeeds or fails by itself. A topic whose cleanup.policy is `compact` alone
+refuses with POLICY_VIOLATION, as its records go only when newer ones of the same key come.
 
 v2 flexible
 """
@@ -49,7 +49,8 @@ def _refusal(call: Call, name: str) -> ErrorCode | None:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if call.broker.topics.is_internal(name):
         return ErrorCode.INVALID_TOPIC_EXCEPTION
-    if not resolve(topic.config, call.broker.settings.topic_defaults).delete:
+    config = resolve(topic.config, call.broker.settings.topic_defaults)
+    if config.compact and not config.delete:
         return ErrorCode.POLICY_VIOLATION
     return None
 

@@ -9,6 +9,7 @@ v1 sources and synonyms (KIP-226) · v3 types and documentation (KIP-569) · v4 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TypeAlias
 
 from headrace.broker.config_entries import ConfigEntry, server_default_entries, server_entries
 from headrace.broker.loggers import levels
@@ -28,16 +29,34 @@ from headrace.kafka.messages.describe_configs import (
 )
 from headrace.log.errors import LogError, UnknownTopic
 
+Described: TypeAlias = list[DescribeConfigsResourceResult]
+# (which entries, which keys) -> those entries, so that they live and their id stays theirs, and the result
+Shared: TypeAlias = dict[tuple[int, frozenset[str] | None], tuple[tuple[ConfigEntry, ...], Described]]
+
 
 def handle(call: Call, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
-    return DescribeConfigsResponse(results=[_describe(call, request, resource) for resource in request.resources])
+    # a request may name thousands of topics, and most of them have the same settings: those share one list
+    shared: Shared = {}
+    return DescribeConfigsResponse(results=[_describe(call, request, resource, shared) for resource in request.resources])
 
 
-def _describe(call: Call, request: DescribeConfigsRequest, resource: DescribeConfigsResource) -> DescribeConfigsResult:
+def _describe(
+    call: Call,
+    request: DescribeConfigsRequest,
+    resource: DescribeConfigsResource,
+    shared: Shared,
+) -> DescribeConfigsResult:
     result = DescribeConfigsResult(resource_type=resource.resource_type, resource_name=resource.resource_name)
     names = frozenset(resource.configuration_keys) if resource.configuration_keys else None
     try:
-        result.configs = _configs(call, request, resource, names)
+        if resource.resource_type == ResourceType.BROKER_LOGGER:
+            result.configs = _levels(call, resource.resource_name, names)
+        else:
+            entries = _entries(call, resource.resource_type, resource.resource_name)
+            key = (id(entries), names)
+            if key not in shared:
+                shared[key] = entries, _described(request, entries, names)
+            result.configs = shared[key][1]
     except UnknownTopic as error:
         result.error_code = code_of(error)
     except LogError as error:
@@ -45,34 +64,23 @@ def _describe(call: Call, request: DescribeConfigsRequest, resource: DescribeCon
     return result
 
 
-def _configs(
-    call: Call,
-    request: DescribeConfigsRequest,
-    resource: DescribeConfigsResource,
-    names: frozenset[str] | None,
-) -> list[DescribeConfigsResourceResult]:
-    kind, name = resource.resource_type, resource.resource_name
+def _entries(call: Call, kind: int, name: str) -> tuple[ConfigEntry, ...]:
     if kind == ResourceType.TOPIC:
         check_name(name)
-        return _entries(request, call.broker.topics.config(name, names))
+        return call.broker.topics.config(name)
     if kind == ResourceType.BROKER:
         if not name:
-            return _entries(request, server_default_entries(call.broker.settings, names))
+            return tuple(server_default_entries(call.broker.settings))
         _check_broker(call, name, " or empty string,")
-        return _entries(request, server_entries(call.broker.settings, names))
-    if kind == ResourceType.BROKER_LOGGER:
-        if not name:
-            raise InvalidRequest("Broker id must not be empty")
-        _check_broker(call, name, "")
-        return _levels(names)
+        return tuple(server_entries(call.broker.settings))
     if kind == ResourceType.GROUP:
         if not name:
             raise InvalidRequest("Group name must not be empty")
-        return []
+        return ()
     if kind == ResourceType.CLIENT_METRICS:
         if not name:
             raise InvalidRequest("Client metrics subscription name must not be empty")
-        return []
+        return ()
     raise InvalidRequest(f"Unsupported resource type: {kind}")
 
 
@@ -87,7 +95,7 @@ def _check_broker(call: Call, name: str, or_what: str) -> None:
         raise InvalidRequest(f"Unexpected broker id, expected {call.broker.node_id}{or_what} but received {name}")
 
 
-def _entries(request: DescribeConfigsRequest, entries: Iterable[ConfigEntry]) -> list[DescribeConfigsResourceResult]:
+def _described(request: DescribeConfigsRequest, entries: Iterable[ConfigEntry], names: frozenset[str] | None) -> Described:
     return [
         DescribeConfigsResourceResult(
             name=entry.name,
@@ -95,22 +103,28 @@ def _entries(request: DescribeConfigsRequest, entries: Iterable[ConfigEntry]) ->
             read_only=entry.read_only,
             config_source=entry.source,
             is_sensitive=entry.sensitive,
-            synonyms=[
-                DescribeConfigsSynonym(name=place.name, value=None if entry.sensitive else place.value, source=place.source)
-                for place in entry.synonyms
-            ]
-            if request.include_synonyms
-            else [],
+            synonyms=_synonyms(entry) if request.include_synonyms else [],
             config_type=entry.type,
             documentation=entry.doc if request.include_documentation else None,
         )
         for entry in entries
+        if names is None or entry.name in names
     ]
 
 
-def _levels(names: frozenset[str] | None) -> list[DescribeConfigsResourceResult]:
+def _synonyms(entry: ConfigEntry) -> list[DescribeConfigsSynonym]:
     return [
-        DescribeConfigsResourceResult(name=name, value=level, config_source=Source.DYNAMIC_BROKER_LOGGER_CONFIG)
-        for name, level in levels().items()
-        if names is None or name in names
+        DescribeConfigsSynonym(name=place.name, value=None if entry.sensitive else place.value, source=place.source)
+        for place in entry.synonyms
+    ]
+
+
+def _levels(call: Call, name: str, names: frozenset[str] | None) -> Described:
+    if not name:
+        raise InvalidRequest("Broker id must not be empty")
+    _check_broker(call, name, "")
+    return [
+        DescribeConfigsResourceResult(name=logger, value=level, config_source=Source.DYNAMIC_BROKER_LOGGER_CONFIG)
+        for logger, level in levels().items()
+        if names is None or logger in names
     ]

@@ -9,6 +9,7 @@ and an error message (KIP-1043)
 from __future__ import annotations
 
 from headrace.broker.groups import GroupDescription, GroupError
+from headrace.kafka import operations
 from headrace.kafka.call import Call
 from headrace.kafka.group_errors import code_of
 from headrace.kafka.messages.describe_groups import (
@@ -18,28 +19,23 @@ from headrace.kafka.messages.describe_groups import (
     DescribeGroupsResponse,
 )
 
-NOT_ASKED = -(1 << 31)
-
-# READ, DELETE, DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS: without ACLs everybody may do all that a group knows.
-ALL_OPERATIONS = 1 << 3 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 11
-
 
 def handle(call: Call, request: DescribeGroupsRequest) -> DescribeGroupsResponse:
-    operations = ALL_OPERATIONS if request.include_authorized_operations else NOT_ASKED
-    return DescribeGroupsResponse(groups=[_describe(call, group_id, operations) for group_id in request.groups])
+    allowed = operations.GROUP if request.include_authorized_operations else operations.NOT_ASKED
+    return DescribeGroupsResponse(groups=[_describe(call, group_id, allowed) for group_id in request.groups])
 
 
-def _describe(call: Call, group_id: str, operations: int) -> DescribedGroup:
+def _describe(call: Call, group_id: str, allowed: int) -> DescribedGroup:
     try:
         group = call.broker.groups.describe_classic(group_id)
     except GroupError as error:
         if call.version < 6:
-            return DescribedGroup(group_id=group_id, group_state="Dead", authorized_operations=operations)
+            return DescribedGroup(group_id=group_id, group_state="Dead", authorized_operations=allowed)
         return DescribedGroup(group_id=group_id, group_state="Dead", error_code=code_of(error), error_message=str(error))
-    return _described(group, operations)
+    return _described(group, allowed)
 
 
-def _described(group: GroupDescription, operations: int) -> DescribedGroup:
+def _described(group: GroupDescription, allowed: int) -> DescribedGroup:
     return DescribedGroup(
         group_id=group.group_id,
         group_state=group.state,
@@ -56,5 +52,5 @@ def _described(group: GroupDescription, operations: int) -> DescribedGroup:
             )
             for member in group.members
         ],
-        authorized_operations=operations,
+        authorized_operations=allowed,
     )

@@ -26,7 +26,7 @@ def handle(call: Call, request: FindCoordinatorRequest) -> FindCoordinatorRespon
     one = _find(call, request.key_type, request.key)
     return FindCoordinatorResponse(
         error_code=one.error_code,
-        error_message=one.error_message or "NONE",  # as Kafka, which has no better word for no error
+        error_message=one.error_message or "NONE",  # Kafka's own words for no error, here and above
         node_id=one.node_id,
         host=one.host,
         port=one.port,
@@ -45,7 +45,7 @@ def _find(call: Call, key_type: int, key: str) -> Coordinator:
             error_message=problem,
         )
     return Coordinator(
-        key=key, node_id=call.broker.node_id, host=call.host, port=call.port, error_code=ErrorCode.NONE, error_message=None
+        key=key, node_id=call.broker.node_id, host=call.host, port=call.port, error_code=ErrorCode.NONE, error_message=""
     )
 
 

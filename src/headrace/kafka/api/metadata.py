@@ -1,8 +1,9 @@
 """Metadata, versions 0 to 13: which brokers there are, which topics, and who leads each partition.
 
 One node leads every partition. A topic that doesn't exist is created when the request allows it and
-auto.create.topics.enable is true; the answer waits for that, so that a client needn't ask again. A null list of topics
-means all of them, as an empty one does in version 0. Topic ids, where there are any, go before names.
+auto.create.topics.enable is true; the answer waits for that, so that a client needn't ask again. A request that would
+create more than 10,000 partitions creates nothing. A null list of topics means all of them, as an empty one does in
+version 0. Topic ids, where there are any, go before names.
 
 Thousands of partitions are nothing unusual, and every client asks again and again, so the response is put together from
 parts that are encoded once for each topic and version (`kafka.metadata_parts`).
@@ -19,7 +20,7 @@ import asyncio
 from collections.abc import Iterable
 from uuid import UUID
 
-from headrace.broker.topics import NO_TOPIC_ID, check_name
+from headrace.broker.topics import MAX_PARTITIONS_PER_REQUEST, NO_TOPIC_ID, check_name, is_internal
 from headrace.kafka import operations
 from headrace.kafka.call import Call
 from headrace.kafka.codec.errors import ErrorCode
@@ -34,7 +35,6 @@ from headrace.kafka.messages.metadata import (
 )
 from headrace.kafka.metadata_parts import (
     TOPIC_PARTS,
-    PreparedMetadata,
     array_length,
     size_after_topics,
     topic_bytes,
@@ -44,7 +44,7 @@ from headrace.log.errors import InvalidName, LogError
 from headrace.log.port import Topic
 
 
-async def handle(call: Call, request: MetadataRequest) -> PreparedMetadata | MetadataResponse:
+async def handle(call: Call, request: MetadataRequest) -> bytes | MetadataResponse:
     asked = request.topics
     if asked is None or (call.version == 0 and not asked):
         return _assemble(call, request, call.broker.topics.all(), [])
@@ -94,7 +94,7 @@ async def _by_name(call: Call, names: Iterable[str], may_create: bool) -> tuple[
         else:
             absent.append(name)
     codes: list[ErrorCode]
-    if may_create and absent and call.broker.settings.get_bool("auto.create.topics.enable"):
+    if absent and may_create and _creates(call, len(absent)):
         codes = list(await asyncio.gather(*(_create(call, name, found) for name in absent)))
     else:
         codes = [_why_absent(name) for name in absent]
@@ -104,6 +104,12 @@ async def _by_name(call: Call, names: Iterable[str], may_create: bool) -> tuple[
         if code is not ErrorCode.NONE
     ]
     return found, missing
+
+
+def _creates(call: Call, topics: int) -> bool:
+    settings = call.broker.settings
+    new_partitions = topics * settings.get_int("num.partitions")
+    return settings.get_bool("auto.create.topics.enable") and new_partitions <= MAX_PARTITIONS_PER_REQUEST
 
 
 def _why_absent(name: str) -> ErrorCode:
@@ -130,21 +136,17 @@ async def _create(call: Call, name: str, found: list[Topic]) -> ErrorCode:
 # -- encoding
 
 
-def _assemble(
-    call: Call, request: MetadataRequest, found: Iterable[Topic], missing: list[MetadataResponseTopic]
-) -> PreparedMetadata:
+def _assemble(call: Call, request: MetadataRequest, found: Iterable[Topic], missing: list[MetadataResponseTopic]) -> bytes:
     version = call.version
     allowed = operations.TOPIC if request.include_topic_authorized_operations else operations.NOT_ASKED
     ending = topic_ending(version, allowed)
-    topics: list[bytes] = []
-    for topic in found:
-        internal = call.broker.topics.is_internal(topic.name)
-        topics.append(TOPIC_PARTS.get(topic, version, internal, call.broker.node_id) + ending)
+    part, node = TOPIC_PARTS.get, call.broker.node_id
+    topics = [part(topic, version, is_internal(topic), node) + ending for topic in found]
     for absent in missing:
         absent.topic_authorized_operations = allowed
         topics.append(topic_bytes(absent, version))
     before, after = _around_topics(call, request)
-    return PreparedMetadata(body=b"".join((before, array_length(version, len(topics)), *topics, after)))
+    return b"".join((before, array_length(version, len(topics)), *topics, after))
 
 
 def _around_topics(call: Call, request: MetadataRequest) -> tuple[bytes, bytes]:

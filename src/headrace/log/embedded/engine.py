@@ -439,6 +439,7 @@ class EmbeddedLog:
                 if partition.segments and not partition.broken:
                     partition.expire_producers(now_ms - self._producer_expiration_ms)
                     if not topic.internal:
+                        partition.learn_last_segment()
                         before = await self.in_thread(partial(expired_before, partition, now_ms))
                         await apply_retention(partition, before)
 

@@ -1,7 +1,8 @@
 """A bounded set of open files, so that thousands of partitions need few descriptors.
 
-The least recently used file is closed when the bound is reached. A thread that works on a file holds it with `lend`, and a
-lent file is not closed until it is given back. The bound may be passed only by what is lent at that moment.
+The file that was opened or asked for longest ago is closed when the bound is reached. Only the event loop's thread closes files
+to make room, so what it got from `get` stays open until it asks for another one. Other threads hold a file with `lend`; a lent
+file is not closed until it is given back, and may pass the bound for that long.
 """
 
 from __future__ import annotations
@@ -23,15 +24,16 @@ class OpenFiles:
         self._guard = threading.Lock()
 
     def get(self, path: str, *, create: bool = False) -> File:
-        """For use at once on this thread."""
+        """For the event loop's thread; good until it asks for another file, or as long as it is not `closed`."""
         with self._guard:
+            while len(self._open) >= self._limit and self._close_oldest():
+                pass
             return self._take(path, create)
 
     def _take(self, path: str, create: bool) -> File:
         file = self._open.pop(path, None)
         if file is None:
             file = self.disk.open(path, create=create)
-            self._make_room()
         self._open[path] = file
         return file
 
@@ -71,10 +73,9 @@ class OpenFiles:
     def __len__(self) -> int:
         return len(self._open)
 
-    def _make_room(self) -> None:
-        if len(self._open) < self._limit:
-            return
+    def _close_oldest(self) -> bool:
         for path in self._open:
             if path not in self._lent:
                 self._open.pop(path).close()
-                return
+                return True
+        return False

@@ -274,7 +274,7 @@ class EmbeddedPartition:
             producers, from_offset = Producers(), self.start_offset
         now_ms = self._log.clock.now_ms()
         for segment, found in self.batches(max(from_offset, self.start_offset)):
-            header = segment.file().read(found[0], 61)
+            header = segment.content(found)[:61]
             producer_id = int.from_bytes(header[43:51], "big", signed=True)
             if producer_id >= 0:
                 epoch = int.from_bytes(header[51:53], "big", signed=True)
@@ -360,9 +360,17 @@ class EmbeddedPartition:
                     yield segment, found
 
     async def offset_at(self, timestamp_ms: int) -> TimedOffset | None:
+        self.learn_last_segment()
         return await self._log.in_thread(lambda: self._find_time(timestamp_ms))
 
+    def learn_last_segment(self) -> None:
+        """Other threads may look at the timestamps afterwards: see `segment`."""
+        if self.segments:
+            self.segments[-1].learn_timestamps()
+
     async def latest_timestamp(self) -> TimedOffset | None:
+        self.learn_last_segment()
+
         def find() -> TimedOffset | None:
             best: Segment | None = None
             for segment in self._readable_segments():
@@ -386,7 +394,7 @@ class EmbeddedPartition:
                 if base >= self.high_watermark:
                     return None
                 if max_timestamp >= timestamp_ms and last >= self.start_offset:
-                    for record in decode_batch(segment.file().read(start, size)):
+                    for record in decode_batch(segment.content((start, base, last, max_timestamp, size))):
                         if record.timestamp_ms >= timestamp_ms and record.offset >= self.start_offset:
                             return TimedOffset(record.offset, record.timestamp_ms)
         return None

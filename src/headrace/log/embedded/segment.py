@@ -30,6 +30,7 @@ def batch_size(data: Buffer, position: int = 0) -> int:
 
 class Segment:
     __slots__ = (
+        "_file",
         "_index",
         "base_offset",
         "entry_synced",
@@ -54,17 +55,20 @@ class Segment:
         self.max_timestamp = -1  # of everything up to `size`; -1 until known
         self.first_timestamp = -1  # of the first batch; -1 until known
         self.entry_synced = size > 0  # its name in the folder is durable
+        self._file: File | None = None
         self._index: SparseIndex | None = SparseIndex() if size == 0 else None
 
     @property
     def index(self) -> SparseIndex:
-        if self._index is None:
-            self._load_index()
-        assert self._index is not None
-        return self._index
+        index = self._index
+        return index if index is not None else self._load_index()
 
     def file(self) -> File:
-        return self.files.get(self.path, create=self.size == 0)
+        """For the event loop's thread; others use `files.lend`."""
+        file = self._file
+        if file is None or file.closed:
+            file = self._file = self.files.get(self.path, create=self.size == 0)
+        return file
 
     # --- writing
 
@@ -119,25 +123,33 @@ class Segment:
 
     def batches(self, position: int, end: int, expected: int = -1) -> Iterator[Found]:
         """Every batch from a position on; stops before the first one that is not whole, sound and next in line."""
-        file = self.file()
-        while position < end:
-            data = file.read(position, min(_SCAN_BYTES, end - position))
-            if len(data) >= 12 and len(data) < batch_size(data) <= end - position:
-                data = file.read(position, batch_size(data))
-            found, valid = scan_batches(data, 0, expected)
-            for start, base, last, timestamp, size in found:
-                yield position + start, base, last, timestamp, size
-                expected = last + 1
-            if valid == 0:
-                return
-            position += valid
+        with self.files.lend(self.path) as file:
+            while position < end:
+                data = file.read(position, min(_SCAN_BYTES, end - position))
+                if len(data) >= 12 and len(data) < batch_size(data) <= end - position:
+                    data = file.read(position, batch_size(data))
+                found, valid = scan_batches(data, 0, expected)
+                for start, base, last, timestamp, size in found:
+                    yield position + start, base, last, timestamp, size
+                    expected = last + 1
+                if valid == 0:
+                    return
+                position += valid
+
+    def content(self, found: Found) -> bytes:
+        """The bytes of one batch."""
+        with self.files.lend(self.path) as file:
+            return file.read(found[0], found[4])
 
     # --- the index
 
-    def _load_index(self) -> None:
+    # The last segment's index is loaded on the event loop's thread only, before anything is written to it. The others never
+    # change, so any thread may load theirs, and two that do so at once make the same one.
+
+    def _load_index(self) -> SparseIndex:
         try:
-            file = self.files.get(index_path(self.folder, self.base_offset))
-            index = SparseIndex.load(file.read(0, file.size()))
+            with self.files.lend(index_path(self.folder, self.base_offset)) as file:
+                index = SparseIndex.load(file.read(0, file.size()))
         except FileNotFoundError:
             index = SparseIndex()
         index.cut(self.size)
@@ -146,30 +158,32 @@ class Segment:
             if next(self.batches(position, self.size, self.base_offset + relative), None) is not None:
                 break
             index.cut(position)
-        self._extend_index(index)
+        return self._complete(index)
 
     def _rebuild_index(self) -> None:
-        self._extend_index(SparseIndex())
+        self._complete(SparseIndex())
 
-    def _extend_index(self, index: SparseIndex) -> None:
+    def _complete(self, index: SparseIndex) -> SparseIndex:
         """Scans from the last entry to the end of the segment, so that the index and the timestamps are whole."""
-        size, self.size, self.max_timestamp = self.size, 0, -1
+        position, next_entry_at, max_timestamp = 0, 0, -1
         if len(index):
-            _, self.size, self.max_timestamp = index.entry(len(index) - 1)
-            self.next_entry_at = self.size + self.index_interval
-        else:
-            self.next_entry_at = 0
-        for position, base, _, timestamp, length in self.batches(self.size, size):
-            self.size = position
-            self._count(index, base, length, timestamp)
-        self.size, self._index = size, index
+            _, position, max_timestamp = index.entry(len(index) - 1)
+            next_entry_at = position + self.index_interval
+        for start, base, _, timestamp, _ in self.batches(position, self.size):
+            max_timestamp = max(max_timestamp, timestamp)
+            if start >= next_entry_at:
+                index.add(base - self.base_offset, start, max_timestamp)
+                next_entry_at = start + self.index_interval
+        self.max_timestamp, self.next_entry_at, self._index = max_timestamp, next_entry_at, index
+        return index
 
     def learn_timestamps(self) -> None:
         """For a segment that was written before this start: its first and its largest timestamp."""
         if self.first_timestamp < 0 and self.size:
             if self.max_timestamp < 0:
                 self._load_index()
-            header = self.file().read(0, HEADER_BYTES)
+            with self.files.lend(self.path) as file:
+                header = file.read(0, HEADER_BYTES)
             self.first_timestamp = int.from_bytes(header[27:35], "big", signed=True)
 
     def save_index(self) -> None:
@@ -178,7 +192,8 @@ class Segment:
         if index is not None and index.saved < len(index):
             entries = len(index)
             where, content = index.unsaved()
-            self.files.get(index_path(self.folder, self.base_offset), create=True).write(where, (content,))
+            with self.files.lend(index_path(self.folder, self.base_offset), create=True) as file:
+                file.write(where, (content,))
             index.saved = entries
 
     def drop_index(self) -> None:

@@ -33,7 +33,7 @@ class EmbeddedTable:
         if partition.broken:
             raise StorageError(f"the table {partition.topic} can't be read: {partition.broken}")
         for segment, found in partition.batches(partition.start_offset):
-            self._apply((record.key, record.value) for record in decode_batch(segment.file().read(found[0], found[4])))
+            self._apply((record.key, record.value) for record in decode_batch(segment.content(found)))
 
     def get(self, key: bytes) -> bytes | None:
         return self._rows.get(key)
