@@ -23,6 +23,7 @@ from headrace.log.embedded import EmbeddedLog
 
 logger = logging.getLogger("headrace")
 
+DEFAULT_DURABILITY = "fsync"
 CLUSTER_TABLE = "__headrace_cluster"
 
 
@@ -36,7 +37,7 @@ class ServerOptions:
 
     data: Path
     kafka: tuple[str, int] = ("127.0.0.1", 9092)
-    durability: str = "fsync"
+    durability: str = DEFAULT_DURABILITY
     settings: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -51,22 +52,31 @@ class Server:
     async def start(self) -> dict[str, Any]:
         """Recovers the folder and opens every listener; returns the ready line."""
         refuse_public_bind(self.options.kafka[0])
-        settings = Settings.from_mapping({"durability": self.options.durability, **self.options.settings})
+        given = dict(self.options.settings)
+        if self.options.durability != DEFAULT_DURABILITY:
+            given["durability"] = self.options.durability
+        settings = Settings.from_mapping(given)
+        if settings.without_effect:
+            logger.warning("these settings have no effect here: %s", ", ".join(settings.without_effect))
         clock = SystemClock()
         log = self._log = EmbeddedLog.open(
             RealDisk(self.options.data),
             clock,
             defaults=settings.topic_defaults,
-            folder=str(self.options.data),
+            folder=str(self.options.data.resolve()),
             retention_interval_s=settings.get_int("log.retention.check.interval.ms") / 1000,
             producer_expiration_ms=settings.get_int("producer.id.expiration.ms"),
         )
         try:
             broker = self._broker = Broker(log, clock, settings, await _cluster_id(log))
-            await broker.start()
             settings.subscribe(lambda: log.set_defaults(settings.topic_defaults))
+            await broker.start()
             self._listener = KafkaListener(broker)
             self.kafka_address = await self._listener.start(*self.options.kafka)
+            listeners = "PLAINTEXT://{}:{}".format(*self.kafka_address)
+            settings.facts.update(
+                {"advertised.listeners": listeners, "listeners": listeners, "log.dirs": str(self.options.data.resolve())}
+            )
         except BaseException:
             await log.close()
             raise

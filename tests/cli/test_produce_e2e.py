@@ -1,4 +1,5 @@
 import json
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -177,8 +178,12 @@ def test_lines_of_a_pipe_are_written_as_they_come(start: Callable[..., Any], top
 def test_ctrl_c_says_what_was_acknowledged(start: Callable[..., Any], topic: str) -> None:
     reader = start("consume", topic)
     writer = start("produce", topic)
-    writer.write(b"one\ntwo\n")
-    assert [reader.line(), reader.line()] == ["one", "two"]
-    code, err = writer.end(2)
+    for line in ("one", "two"):  # the second is sent when the first has been acknowledged
+        writer.write(f"{line}\n".encode())
+        assert reader.line() == line
+    code, err = writer.end(signal.SIGINT)
     assert code == 130
-    assert err == "Interrupted: 2 records were acknowledged.\n"
+    assert err in (
+        "Interrupted: 2 records were acknowledged.\n",
+        "Interrupted: 1 record was acknowledged, 1 record not.\n",
+    )

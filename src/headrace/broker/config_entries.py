@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from headrace.broker.setting_defs import SETTINGS
+from headrace.broker.setting_defs import REFUSED, SETTINGS
 from headrace.broker.settings import Given, Settings, Source
 from headrace.log.config_types import ConfigType, Value, render, unique
 from headrace.log.topic_config import TOPIC_CONFIGS, TopicConfigDef, inherited
@@ -61,6 +61,9 @@ def server_entries(settings: Settings) -> Iterator[ConfigEntry]:
         source = places[0].source if places else Source.DEFAULT_CONFIG
         read_only = not definition.dynamic
         yield ConfigEntry(name, settings.text(name), source, read_only, definition.type, definition.doc, places)
+    for name, text in settings.facts.items():
+        place = Given(name, text, Source.STATIC_BROKER_CONFIG)
+        yield ConfigEntry(name, text, place.source, True, ConfigType.STRING, REFUSED[name].capitalize() + ".", (place,))
 
 
 def server_default_entries(settings: Settings) -> Iterator[ConfigEntry]:

@@ -52,7 +52,7 @@ Changed = Callable[[], None]
 class Settings:
     """Reads are dictionary lookups of parsed values. Give it texts with `from_mapping`."""
 
-    __slots__ = ("_changed", "_dynamic_default", "_dynamic_node", "_explicit", "_topic_defaults", "_values")
+    __slots__ = ("_changed", "_dynamic_default", "_dynamic_node", "_explicit", "_topic_defaults", "_values", "facts")
 
     def __init__(self, explicit: Mapping[str, str] | None = None) -> None:
         self._explicit: Mapping[str, str] = MappingProxyType(dict(explicit or {}))
@@ -60,6 +60,8 @@ class Settings:
         self._dynamic_default: Mapping[str, str] = MappingProxyType({})
         self._topic_defaults: dict[str, str] = {}
         self._changed: list[Changed] = []
+        self.facts: dict[str, str] = {}
+        """What the operator gives in another way (`--kafka`, `--data`), under Kafka's names, for DescribeConfigs to show."""
         self._values = self._read(self._explicit)
         self._fill_topic_defaults()
 

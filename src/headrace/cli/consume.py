@@ -159,9 +159,10 @@ class _Printer:
         self._flush(chunk, printed, reached)
 
     def _flush(self, chunk: bytearray, printed: int, reached: dict[TopicPartition, int]) -> None:
+        """An interrupt may come at any point: what was seen is counted, what was not is never committed."""
+        self.printed = printed
         if chunk:
             write_out(bytes(chunk))
-        self.printed = printed
         self.next_offsets.update(reached)
 
 

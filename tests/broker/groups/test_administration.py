@@ -6,8 +6,11 @@ import logging
 
 from headrace.broker.groups import Leaver, NewOffset
 from headrace.broker.groups.errors import (
+    CoordinatorNotAvailable,
+    GroupFull,
     GroupNotEmpty,
     GroupNotFound,
+    MemberIdRequired,
     RebalanceInProgress,
     StorageFailed,
     UnknownMember,
@@ -145,3 +148,23 @@ def test_rows_that_can_not_be_read_are_reported_and_left_alone(world, caplog):
     assert world.committed() == 1
     assert len(caplog.records) == 3
     assert strange.items() <= rows.items()
+
+
+def test_a_coordinator_with_no_room_left_turns_newcomers_away_and_serves_the_rest(world, monkeypatch):
+    generation, (leader,) = world.stable(1)
+    used = world.coordinator._budget.used_bytes
+    monkeypatch.setattr("headrace.broker.groups.classic.group.MAX_MEMBERSHIP_BYTES", used)
+    assert world.join().error is GroupFull
+    assert world.join(group="other").error is CoordinatorNotAvailable
+    assert world.commit(NewOffset("t", 0, 1), group="other").error is CoordinatorNotAvailable
+    assert world.heartbeat(leader, generation) is None
+    world.leave(Leaver(leader))
+    assert world.join().error is MemberIdRequired, "there is room again"
+
+
+def test_many_groups_are_swept_in_slices_and_all_of_them(world):
+    for number in range(250):
+        world.commit(NewOffset("t", 0, 1), group=f"g{number}")
+    world.advance(8 * 86_400)
+    assert world.coordinator.list_groups() == []
+    assert world.coordinator._budget.used_bytes == 0

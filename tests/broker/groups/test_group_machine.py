@@ -22,6 +22,7 @@ from hypothesis.stateful import (
 )
 
 from headrace.broker.groups import Leaver
+from headrace.broker.groups.classic.group import group_size_bytes, pending_size_bytes
 from headrace.broker.groups.errors import (
     FencedInstance,
     IllegalGeneration,
@@ -143,7 +144,8 @@ class GroupMachine(RuleBasedStateMachine):
             return
         used = 0
         for group in self.world.coordinator._groups.values():
-            used += sum(member.size_bytes for member in group.members.values())
+            used += group_size_bytes(group.group_id) + sum(member.size_bytes for member in group.members.values())
+            used += sum(pending_size_bytes(member_id) for member_id in group.pending_members)
             assert group.awaiting_join == sum(member.awaits_join for member in group.members.values())
             support = Counter(name for member in group.members.values() for name, _ in member.protocols)
             assert support == group._support

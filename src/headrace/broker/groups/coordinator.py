@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TypeVar
 from uuid import UUID, uuid4
 
-from headrace.broker.groups.classic.group import Budget, ClassicGroup, State
+from headrace.broker.groups.classic.group import Budget, ClassicGroup, State, group_size_bytes
 from headrace.broker.groups.classic.joining import Joining
 from headrace.broker.groups.classic.member import Join, Joined, Leaver, Member, Sync, Synced
 from headrace.broker.groups.classic.rebalance import Rebalance
@@ -33,12 +33,15 @@ from headrace.broker.groups.errors import (
 from headrace.broker.groups.group import Committer, Group, GroupDescription, GroupListing
 from headrace.broker.groups.offsets import NewOffset, Offsets, TopicPartition
 from headrace.broker.groups.records import CommittedOffset, GroupKey, GroupRow, OffsetKey
-from headrace.broker.groups.settings import MAX_GROUPS, GroupSettings, ServerSettings
+from headrace.broker.groups.settings import GroupSettings, ServerSettings
 from headrace.broker.groups.store import GroupStore
 from headrace.clock import Clock
 from headrace.log.port import Log
 
 logger = logging.getLogger(__name__)
+
+SWEEP_SLICE = 100
+SWEEP_PAUSE_MS = 10
 
 T = TypeVar("T")
 
@@ -55,6 +58,7 @@ class GroupCoordinator:
         self._syncing = Syncing(self._rebalance)
         self._groups: dict[str, Group] = {}
         self._sweep = Countdown(clock, self._sweep_is_due)
+        self._unswept: list[str] = []
 
     async def start(self) -> None:
         """Brings back every group and every offset. Members go on in the generation they were in."""
@@ -62,11 +66,12 @@ class GroupCoordinator:
         for key, value in self._store.rows():
             if isinstance(key, OffsetKey) and isinstance(value, CommittedOffset):
                 self._offsets.load(key.group, key.topic, key.partition, value)
-                # Offsets without a group belong to a simple consumer, which has no row of its own.
-                if key.group not in self._groups:
-                    self._groups[key.group] = ClassicGroup(key.group, self._clock, self._budget)
             elif isinstance(key, GroupKey) and isinstance(value, GroupRow):
                 self._groups[key.group] = self._restore(key.group, value)
+        for group_id in self._offsets.group_ids():
+            # Offsets without a group belong to a simple consumer, which has no row of its own.
+            if group_id not in self._groups:
+                self._groups[group_id] = ClassicGroup(group_id, self._clock, self._budget)
         for group in tuple(self._groups.values()):
             if isinstance(group, ClassicGroup):
                 self._resume(group)
@@ -136,11 +141,9 @@ class GroupCoordinator:
         if group is None:
             if committer.generation >= 0:
                 raise GroupNotFound if knows_group_not_found else IllegalGeneration
-            if len(self._groups) >= MAX_GROUPS:
-                raise CoordinatorNotAvailable("too many groups")
-            simple = ClassicGroup(group_id, self._clock, self._budget)
+            self._check_room(group_id)
             answers = self._offsets.commit(group_id, offsets, retention_ms)
-            self._groups[group_id] = simple
+            self._groups[group_id] = ClassicGroup(group_id, self._clock, self._budget)
         else:
             group.check_commit(committer)
             group.touch(committer)
@@ -222,12 +225,19 @@ class GroupCoordinator:
 
     def _create(self, group_id: str) -> ClassicGroup:
         """Kept from its first member on, so that a client finds after a restart what it was told to rejoin."""
-        if len(self._groups) >= MAX_GROUPS:
-            raise CoordinatorNotAvailable("too many groups")
+        self._check_room(group_id)
         group = ClassicGroup(group_id, self._clock, self._budget)
-        self._store.put_group(group_id, group.row({}))
+        try:
+            self._store.put_group(group_id, group.row({}))
+        except GroupError:
+            group.close()
+            raise
         self._groups[group_id] = group
         return group
+
+    def _check_room(self, group_id: str) -> None:
+        if not self._budget.fits(group_size_bytes(group_id)):
+            raise CoordinatorNotAvailable("the groups take too much memory")
 
     def _restore(self, group_id: str, row: GroupRow) -> ClassicGroup:
         group = ClassicGroup(group_id, self._clock, self._budget)
@@ -277,15 +287,23 @@ class GroupCoordinator:
         del self._groups[group.group_id]
 
     def _sweep_is_due(self) -> None:
-        """Offsets past their retention go, and then groups that hold neither members nor offsets."""
+        """Offsets past their retention go, and then groups that hold neither members nor offsets.
+
+        A few groups at a time: nobody should wait for it.
+        """
+        if not self._unswept:
+            self._unswept = list(self._groups)
+        slice_, self._unswept = self._unswept[-SWEEP_SLICE:], self._unswept[:-SWEEP_SLICE]
         try:
-            for group in tuple(self._groups.values()):
+            for group in filter(None, map(self._groups.get, slice_)):
                 self._offsets.expire(group)
                 if group.removable and not self._offsets.all_of(group.group_id):
                     self._remove(group)
         except GroupError as error:
+            self._unswept = []
             logger.warning("expired offsets could not be removed: %s", error)
-        self._sweep.restart(self._settings.offsets_retention_check_interval_ms)
+        interval_ms = self._settings.offsets_retention_check_interval_ms
+        self._sweep.restart(SWEEP_PAUSE_MS if self._unswept else interval_ms)
 
     async def _readable(self) -> None:
         """Whoever reads a position must not see it taken back by a crash. On a log that can't sync, reads go on."""

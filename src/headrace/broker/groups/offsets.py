@@ -52,6 +52,9 @@ class Offsets:
             return None
         return committed
 
+    def group_ids(self) -> Iterable[str]:
+        return self._by_group.keys()
+
     def all_of(self, group_id: str) -> Mapping[str, Mapping[int, CommittedOffset]]:
         return self._by_group.get(group_id, {})
 

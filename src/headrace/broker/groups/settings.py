@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-# Kafka keeps these without bound. They only stop a client that has lost its mind, or means harm.
-MAX_GROUPS = 100_000
-MAX_PENDING_MEMBERS = 10_000  # ids given out by MEMBER_ID_REQUIRED and not used yet, for each group
-MAX_MEMBERSHIP_BYTES = 256 * 1024 * 1024  # protocols and assignments of all members of all groups
+# Kafka has no bounds here. Ours only stop a client that has lost its mind, or means harm. Committed offsets have none: they
+# can't outnumber groups times partitions.
+MAX_MEMBERSHIP_BYTES = 256 * 1024 * 1024  # all groups, members and pending members: names, protocols and assignments
+OVERHEAD_BYTES = 1024  # what each of them takes beside
 MAX_GROUP_ROW_BYTES = 16 * 1024 * 1024  # one group's row; Kafka stops at max.message.bytes of __consumer_offsets
 
 # A JoinGroup of a member that has no id yet can't be kept alive by heartbeats; Kafka gives it five minutes.

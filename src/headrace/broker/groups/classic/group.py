@@ -27,6 +27,7 @@ from headrace.broker.groups.errors import (
 )
 from headrace.broker.groups.group import Committer, GroupDescription, GroupKind
 from headrace.broker.groups.records import GroupRow
+from headrace.broker.groups.settings import MAX_MEMBERSHIP_BYTES, OVERHEAD_BYTES
 from headrace.broker.groups.subscription import CONSUMER_PROTOCOL_TYPE, MalformedSubscription, subscribed_topics
 from headrace.clock import Clock
 
@@ -53,12 +54,23 @@ _REACHED_FROM: Mapping[State, frozenset[State]] = {
 
 
 class Budget:
-    """Counts the bytes that members make the coordinator keep, over all groups."""
+    """Counts the bytes that clients make the coordinator keep, over all groups. Whoever adds some asks `fits` first."""
 
     __slots__ = ("used_bytes",)
 
     def __init__(self) -> None:
         self.used_bytes = 0
+
+    def fits(self, size_bytes: int) -> bool:
+        return self.used_bytes + size_bytes <= MAX_MEMBERSHIP_BYTES
+
+
+def group_size_bytes(group_id: str) -> int:
+    return OVERHEAD_BYTES + len(group_id)
+
+
+def pending_size_bytes(member_id: str) -> int:
+    return OVERHEAD_BYTES + len(member_id)
 
 
 class ClassicGroup:
@@ -68,6 +80,7 @@ class ClassicGroup:
         self.group_id = group_id
         self._clock = clock
         self._budget = budget
+        self._budget.used_bytes += group_size_bytes(group_id)
         self.state = State.EMPTY
         self.previous_state = State.DEAD
         self.state_timestamp_ms: int | None = clock.now_ms()
@@ -173,6 +186,9 @@ class ClassicGroup:
                 countdown.stop()
         for member in self.members.values():
             member.session.stop()
+            self._budget.used_bytes -= member.size_bytes
+        self._budget.used_bytes -= group_size_bytes(self.group_id)
+        self._budget.used_bytes -= sum(map(pending_size_bytes, self.pending_members))
 
     # -- members
 
@@ -261,10 +277,15 @@ class ClassicGroup:
             member.assignment = assignments.get(member.member_id, b"")
             self._budget.used_bytes += len(member.assignment) - before
 
+    def add_pending(self, member_id: str, session: Countdown) -> None:
+        self.pending_members[member_id] = session
+        self._budget.used_bytes += pending_size_bytes(member_id)
+
     def forget_pending(self, member_id: str) -> None:
-        countdown = self.pending_members.pop(member_id, None)
-        if countdown is not None:
-            countdown.stop()
+        session = self.pending_members.pop(member_id, None)
+        if session is not None:
+            session.stop()
+            self._budget.used_bytes -= pending_size_bytes(member_id)
 
     def park_join(self, member: Member, reply: JoinReply) -> None:
         """A second JoinGroup of the same member takes the place of the first, whose connection is surely gone."""

@@ -20,10 +20,10 @@ from headrace.broker.groups.errors import (
     MemberIdRequired,
     UnknownMember,
 )
-from headrace.broker.groups.settings import MAX_MEMBERSHIP_BYTES, MAX_PENDING_MEMBERS, NEW_MEMBER_JOIN_TIMEOUT_MS
+from headrace.broker.groups.settings import NEW_MEMBER_JOIN_TIMEOUT_MS, OVERHEAD_BYTES
 
 from .group import Budget, ClassicGroup, State
-from .member import Join, JoinReply, Member
+from .member import Join, JoinReply, Member, protocols_size_bytes
 from .rebalance import Rebalance
 
 _MAX_MEMBER_ID_BYTES = 0x7FFF  # what the wire and the stored record can carry
@@ -47,7 +47,7 @@ class Joining:
             group.remove(join.member_id)
             self._rebalance.complete_if_joined(group)
             raise GroupFull(member_id="")
-        if self._budget.used_bytes + sum(len(metadata) for _, metadata in join.protocols) > MAX_MEMBERSHIP_BYTES:
+        if not self._budget.fits(OVERHEAD_BYTES + protocols_size_bytes(join.protocols)):
             raise GroupFull("the members of all groups take too much memory", member_id="")
         if group.state is State.DEAD:
             raise CoordinatorNotAvailable
@@ -84,11 +84,9 @@ class Joining:
             else:
                 self._replace(group, join, former_id, member_id, reply)
         elif join.requires_member_id:
-            if len(group.pending_members) >= MAX_PENDING_MEMBERS:
-                raise GroupFull("too many members were given an id and did not use it", member_id="")
-            countdown = self._rebalance.new_session(group, member_id)
-            group.pending_members[member_id] = countdown
-            countdown.restart(join.session_timeout_ms)
+            session = self._rebalance.new_session(group, member_id)
+            group.add_pending(member_id, session)
+            session.restart(join.session_timeout_ms)
             raise MemberIdRequired(member_id=member_id)
         else:
             self._add(group, join, member_id, reply)

@@ -9,6 +9,7 @@ from headrace.broker.groups.countdown import Countdown
 from headrace.broker.groups.errors import GroupError
 from headrace.broker.groups.group import MemberDescription
 from headrace.broker.groups.records import MemberRow
+from headrace.broker.groups.settings import OVERHEAD_BYTES
 
 Protocols = tuple[tuple[str, bytes], ...]  # name and opaque metadata, the preferred one first
 
@@ -82,6 +83,10 @@ class Leaver:
     reason: str | None = None
 
 
+def protocols_size_bytes(protocols: Protocols) -> int:
+    return sum(len(name) + len(metadata) for name, metadata in protocols)
+
+
 JoinReply = Callable[[Joined | GroupError], None]
 SyncReply = Callable[[Synced | GroupError], None]
 
@@ -118,7 +123,8 @@ class Member:
 
     @property
     def size_bytes(self) -> int:
-        return len(self.assignment) + sum(len(name) + len(metadata) for name, metadata in self.protocols)
+        names = len(self.member_id) + len(self.client_id)
+        return OVERHEAD_BYTES + names + len(self.assignment) + protocols_size_bytes(self.protocols)
 
     def metadata(self, protocol: str | None) -> bytes:
         for name, metadata in self.protocols:

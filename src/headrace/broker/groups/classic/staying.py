@@ -47,7 +47,7 @@ def _leave(group: ClassicGroup, leaver: Leaver) -> GroupError | None:
     member_id = leaver.member_id
     if not member_id:
         # An administrator names static members by their instance.
-        named = group.static_members.get(leaver.group_instance_id or "")
+        named = None if leaver.group_instance_id is None else group.static_members.get(leaver.group_instance_id)
         if named is None:
             return UnknownMember()
         member_id = named
