@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import fnmatch
 import shutil
+import signal
 import sys
 import tempfile
 from pathlib import Path
@@ -27,6 +28,7 @@ def main() -> int:
     if not chosen:
         print(f"no case matches; there are {', '.join(case.name for case in cases.ALL)}", file=sys.stderr)
         return 2
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))  # servers are stopped on the way out
     folder = Path(tempfile.mkdtemp(prefix="headrace-bench-", dir=given.data))
     try:
         facts = machine.look(folder).as_dict()

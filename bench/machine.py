@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import resource
 import subprocess
 import time
 from dataclasses import asdict, dataclass
@@ -44,6 +45,33 @@ def look(folder: Path) -> Machine:
         java=_java(),
         compiled=COMPILED,
     )
+
+
+class Watch:
+    """How much of the machine others took meanwhile: processes that are not ours, or a neighbour on the same host. Network
+    interrupts are left out, because on loopback they are ours."""
+
+    def __init__(self) -> None:
+        self._began = time.monotonic()
+        self._busy, self._mine = _busy_seconds(), _own_seconds()
+
+    def others(self) -> float:
+        """The share of all cores. Children count as ours once they have ended."""
+        took = (time.monotonic() - self._began) * (os.cpu_count() or 1)
+        foreign = (_busy_seconds() - self._busy) - (_own_seconds() - self._mine)
+        return min(1.0, max(0.0, foreign / max(took, 1e-9)))
+
+
+def _busy_seconds() -> float:
+    user, nice, system, _idle, _iowait, _irq, _softirq, steal, *_ = map(
+        int, Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:]
+    )
+    return (user + nice + system + steal) / os.sysconf("SC_CLK_TCK")
+
+
+def _own_seconds() -> float:
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(each.ru_utime + each.ru_stime for each in used)
 
 
 def fdatasync_ms(folder: Path) -> float:

@@ -78,10 +78,12 @@ class Case:
 
 @dataclass(slots=True)
 class Outcome:
-    """Everything measured in a case: mode, row key, one value for each round. `skipped` says why a mode has none."""
+    """Everything measured in a case: mode, row key, one value for each round. `skipped` says why a mode has none; `others`
+    is the share of the machine that was taken by something else in each run."""
 
     values: dict[str, dict[str, list[float]]] = field(default_factory=dict)
     skipped: dict[str, str] = field(default_factory=dict)
+    others: list[float] = field(default_factory=list)
 
     def add(self, mode: Mode, measured: Measured) -> None:
         of_mode = self.values.setdefault(mode.value, {})

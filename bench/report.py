@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from statistics import median
 
 from bench.model import Case, Mode, Outcome, Row
-from bench.suite import Results
+from bench.suite import DISTURBED, Results
 
 BEGIN = "<!-- figures: begin, written by `python -m bench --write` -->"
 END = "<!-- figures: end -->"
@@ -43,13 +44,26 @@ def misses(results: Results, cases: Sequence[Case]) -> list[str]:
 
 def _machine(results: Results) -> str:
     facts = results.machine
-    rounds = "one short round, a first look only" if results.quick else f"medians of {results.rounds} alternating rounds"
+    if results.quick:
+        rounds = "one short round, a first look only"
+    else:
+        rounds = "one round" if results.rounds == 1 else f"medians of {results.rounds} alternating rounds"
     hot = "compiled" if facts["compiled"] else "pure Python"
     return (
         f"Measured with {rounds}, each server alone on the machine with its load generator. {facts['cores']} cores "
         f"({facts['processor']}), {facts['memory_gb']} GB of memory, {facts['filesystem']}, 4 KB written and synced in "
         f"{facts['fdatasync_ms']} ms, {facts['system']}, Python {facts['python']} (hot paths {hot}), "
-        f"Java {facts['java']}."
+        f"Java {facts['java']}.{_disturbance(results)}"
+    )
+
+
+def _disturbance(results: Results) -> str:
+    shares = [share for outcome in results.outcomes.values() for share in outcome.others]
+    if not shares or max(shares) <= DISTURBED:
+        return ""
+    return (
+        f" **The machine was not quiet**: others took {median(shares):.0%} of it in the median run and {max(shares):.0%} in "
+        "the worst, so the figures below are not to be trusted."
     )
 
 

@@ -60,6 +60,7 @@ class Rig:
         self.effort = effort
         self.folder = folder
         self._server: Server | None = None
+        self._output: Path | None = None
         self._topics: dict[str, int] = {}
 
     @property
@@ -72,10 +73,17 @@ class Rig:
         """Runs the server of this mode on this rig's folder."""
         with start(self.mode, self.folder / "server", port=port, wait=wait) as server:
             self._server = server
+            self._output = server.output
             try:
                 yield server
             finally:
                 self._server = None
+
+    def last_output(self, lines: int) -> list[str]:
+        """The end of what the last server said, to go with a failure."""
+        if self._output is None or not self._output.exists():
+            return []
+        return self._output.read_text(errors="replace").splitlines()[-lines:]
 
     # --- topics ---
 

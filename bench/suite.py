@@ -11,9 +11,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from bench.machine import Watch
 from bench.model import Case, Effort, Measured, Mode, Outcome
 from bench.peers import PeerError
 from bench.rig import LoadError, Rig
+
+DISTURBED = 0.05  # of the machine: what the kernel does for us in the background stays below that
+OUTPUT_LINES = 5
 
 
 @dataclass(slots=True)
@@ -46,7 +50,7 @@ def run(
     strict: bool = False,
 ) -> int:
     """Runs the cases into `results`; returns how many runs failed. After a failure the mode is not tried again in that
-    case, and its server's output stays in `folder`."""
+    case, and the end of its server's output is told."""
     failures = 0
     for case in cases:
         outcome = results.outcomes[case.name] = Outcome()
@@ -55,16 +59,19 @@ def run(
             for mode in modes:
                 if mode.value in outcome.skipped:
                     continue
-                began = time.monotonic()
+                began, watch = time.monotonic(), Watch()
                 tell(f"[{turn + 1}/{results.rounds}] {case.name} on {mode.value} ...", end=" ")
                 try:
                     outcome.add(mode, run_once(case, mode, effort, folder))
-                    tell(f"{time.monotonic() - began:.0f} s")
+                    others = watch.others()
+                    outcome.others.append(round(others, 3))
+                    busy = f", while others took {others:.0%} of the machine" if others > DISTURBED else ""
+                    tell(f"{time.monotonic() - began:.0f} s{busy}")
                 except (LoadError, PeerError) as error:
                     if strict:
                         raise
                     failures += 1
-                    outcome.skipped[mode.value] = str(error)
+                    outcome.skipped[mode.value] = str(error).splitlines()[0]
                     tell(f"FAILED: {error}")
     return failures
 
@@ -76,11 +83,14 @@ def run_once(case: Case, mode: Mode, effort: Effort, folder: Path) -> Measured:
     scratch.mkdir(parents=True)
     os.sync()  # nothing of the run before is left to be written during this one
     rig = Rig(mode, effort, scratch)
-    if case.serve:
-        with rig.serving():
+    try:
+        if case.serve:
+            with rig.serving():
+                measured = case.measure(rig)
+        else:
             measured = case.measure(rig)
-    else:
-        measured = case.measure(rig)
+    except LoadError as error:
+        raise LoadError("\n".join([str(error), *rig.last_output(OUTPUT_LINES)])) from error
     shutil.rmtree(scratch)
     return measured
 

@@ -86,6 +86,8 @@ class Server:
         """Answers what can be answered, makes everything durable and leaves the folder clean."""
         if self._listener is not None:
             await self._listener.stop()
+        if self._broker is not None:
+            self._broker.close()
         if self._log is not None:
             await self._log.close()
 

@@ -131,3 +131,11 @@ def test_consumer_performance_is_read_without_the_time_to_join() -> None:
 def test_flat_memory_is_one() -> None:
     assert memory.flatness([10, 20, 30, 40] + [50.0] * 12) == 1.0
     assert memory.flatness([float(n) for n in range(100, 200)]) > 1.3
+
+
+def test_a_busy_machine_is_confessed() -> None:
+    run = results(HEADRACE_FLUSH=[1000])
+    run.outcomes["case"].others = [0.01, 0.02]
+    assert "not quiet" not in report.markdown(run, [CASE])
+    run.outcomes["case"].others = [0.01, 0.3, 0.4]
+    assert "others took 30% of it in the median run and 40% in the worst" in report.markdown(run, [CASE])

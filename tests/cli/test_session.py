@@ -1,12 +1,13 @@
 """What holds for every command, none of which needs a server."""
 
+import signal
 import subprocess
 import sys
 from typing import Any
 
 import pytest
 
-from headrace.cli.session import Session, override
+from headrace.cli.session import Session, Stopped, _stop, override, uninterrupted
 
 NOWHERE = "127.0.0.1:1"
 
@@ -123,3 +124,23 @@ def test_a_table_is_aligned_and_never_cut(capsysbinary: pytest.CaptureFixture[by
     assert lines[0] == f"{'NAME':<300}  COUNT  NOTE"
     assert lines[1] == f"{'a' * 300}      5  -"
     assert lines[2] == f"{'b':<300}   1000  x"
+
+
+def interrupted(times: int, done: list[str]) -> None:
+    with uninterrupted():
+        for _ in range(times):
+            _stop(signal.SIGINT, None)
+        done.append("all of it")
+
+
+def test_an_interrupt_waits_for_what_is_done_together_and_a_second_does_not() -> None:
+    done: list[str] = []
+    with pytest.raises(Stopped) as caught:
+        interrupted(1, done)
+    assert caught.value.exit_code == 130
+    assert done == ["all of it"]
+    with pytest.raises(Stopped):
+        interrupted(2, done)
+    assert done == ["all of it"]
+    interrupted(0, done)
+    assert done == ["all of it"] * 2

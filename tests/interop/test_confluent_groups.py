@@ -160,6 +160,20 @@ def test_a_partition_without_a_commit_has_none(make_topic, unique, join):
     assert [p.offset for p in committed] == [-1001, 7]
 
 
+def test_metadata_of_a_commit_has_a_limit(make_topic, unique, join):
+    topic = make_topic()
+    reader = join(unique("group"), topic)
+    with pytest.raises(KafkaException) as refused:
+        reader.consumer.commit(offsets=[TopicPartition(topic, 0, 1, metadata="m" * 5000)], asynchronous=False)
+    assert refused.value.args[0].code() == KafkaError.OFFSET_METADATA_TOO_LARGE
+
+
+def test_a_session_shorter_than_the_server_allows_is_refused(make_topic, unique, join):
+    reader = join(unique("group"), make_topic(), session_timeout_ms=50, heartbeat_interval_ms=10)
+    settle([reader], lambda: bool(reader.errors), "it is told")
+    assert reader.errors[0].code() == KafkaError.INVALID_SESSION_TIMEOUT
+
+
 def test_a_static_member_that_returns_in_time_disturbs_nobody(make_topic, unique, join):
     topic, group = make_topic(4), unique("group")
     steady = join(group, topic, group_instance_id="steady", partition_assignment_strategy="range")

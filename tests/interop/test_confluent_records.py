@@ -171,6 +171,24 @@ def test_a_batch_over_max_message_bytes_is_refused_by_name(make_topic, bootstrap
     assert errors[1] is None
 
 
+REFUSED = {
+    "no key in a compacted topic": ({"cleanup.policy": "compact"}, {"value": b"x"}, KafkaError.INVALID_RECORD),
+    "a time too far ahead": ({"message.timestamp.after.max.ms": "1000"}, {"value": b"x", "timestamp": 9 * 10**12}, KafkaError.INVALID_TIMESTAMP),
+    "a time too long ago": ({"message.timestamp.before.max.ms": "1000"}, {"value": b"x", "timestamp": 1000}, KafkaError.INVALID_TIMESTAMP),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("config", "record", "expected"), REFUSED.values(), ids=REFUSED)
+def test_a_record_against_its_topics_rules_is_refused_by_name(config, record, expected, make_topic, bootstrap):
+    topic = make_topic(config=config)
+    producer = Producer({"bootstrap.servers": bootstrap})
+    errors: list[KafkaError | None] = []
+    producer.produce(topic, **record, on_delivery=lambda error, _: errors.append(error))
+    assert producer.flush(DEADLINE_S) == 0
+    assert errors[0] is not None
+    assert errors[0].code() == expected
+
+
 def test_offsets_for_times_and_watermarks(make_topic, produce, consumer):
     topic = make_topic()
     produce(topic, [(None, b"x", None, 1_000_000 + 10 * n) for n in range(100)], batch_num_messages=9)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from enum import IntEnum
 
 from headrace.broker.topic_errors import InvalidRequest, PolicyViolation
@@ -110,18 +110,50 @@ class AclFilter:
             return False
         return name is None or name == acl.resource_name
 
-    def only(self) -> Acl | None:
-        """The one ACL that can match, when every field is definite."""
-        name, principal, host = self.resource_name, self.principal, self.host
-        if name is None or principal is None or host is None:
-            return None
-        if self.pattern_type not in (PatternType.LITERAL, PatternType.PREFIXED):
-            return None
-        if self.resource_type == ResourceType.ANY or self.operation == Operation.ANY:
-            return None
-        if self.permission_type == PermissionType.ANY:
-            return None
-        return Acl(self.resource_type, name, self.pattern_type, principal, host, self.operation, self.permission_type)
+
+class _Index:
+    """All ACLs, and those of each name and of each principal: a request with thousands of filters must not look at every
+    ACL for each of them."""
+
+    def __init__(self) -> None:
+        self.acls: dict[Acl, None] = {}
+        self.size_bytes = 0
+        self._by_name: dict[str, dict[Acl, None]] = {}
+        self._by_principal: dict[str, dict[Acl, None]] = {}
+
+    def add(self, acl: Acl) -> None:
+        self.acls[acl] = None
+        self.size_bytes += acl.size_bytes
+        self._by_name.setdefault(acl.resource_name, {})[acl] = None
+        self._by_principal.setdefault(acl.principal, {})[acl] = None
+
+    def remove(self, acl: Acl) -> None:
+        del self.acls[acl]
+        self.size_bytes -= acl.size_bytes
+        for index, key in ((self._by_name, acl.resource_name), (self._by_principal, acl.principal)):
+            del index[key][acl]
+            if not index[key]:
+                del index[key]
+
+    def matching(self, wanted: AclFilter) -> list[Acl]:
+        return [acl for acl in self._candidates(wanted) if wanted.matches(acl)]
+
+    def scans(self, wanted: AclFilter) -> bool:
+        """Whether `matching` looks at every ACL."""
+        return self._candidates(wanted) is self.acls
+
+    def _candidates(self, wanted: AclFilter) -> Mapping[Acl, None]:
+        name = wanted.resource_name
+        if name is not None and wanted.pattern_type != PatternType.MATCH:
+            return self._by_name.get(name, {})
+        if name is not None and len(name) < len(self._by_name):
+            found: dict[Acl, None] = {}
+            for pattern in (WILDCARD, *(name[:length] for length in range(1, len(name) + 1))):
+                found.update(self._by_name.get(pattern, {}))
+            return found
+        if wanted.principal is not None:
+            return self._by_principal.get(wanted.principal, {})
+        return self.acls
 
 
 class Acls:
@@ -130,24 +162,20 @@ class Acls:
         self._max_acls = max_acls
         self._max_bytes = max_bytes
         self._table: Table | None = None
-        self._acls: dict[Acl, None] = {}
-        self._size_bytes = 0
+        self._kept = _Index()
 
     async def start(self) -> None:
         """Raises RecoveryFailed for a row that can't be read: without a rule that denies, more would be allowed."""
         self._table = await self._log.table(TABLE)
-        self._acls = {_decode(key): None for key, _ in self._table.items()}
-        self._size_bytes = sum(acl.size_bytes for acl in self._acls)
+        self._kept = _Index()
+        for acl in [_decode(key) for key, _ in self._table.items()]:
+            self._kept.add(acl)
 
     def __len__(self) -> int:
-        return len(self._acls)
+        return len(self._kept.acls)
 
     def matching(self, wanted: AclFilter) -> list[Acl]:
-        """In the order in which they were made."""
-        only = wanted.only()
-        if only is not None:
-            return [only] if only in self._acls else []
-        return [acl for acl in self._acls if wanted.matches(acl)]
+        return self._kept.matching(wanted)
 
     async def create(self, acls: Sequence[Acl]) -> Mapping[Acl, LogError]:
         """Adds those that are not there yet; durable when it returns. Returns the refused ones, each with its reason."""
@@ -164,12 +192,13 @@ class Acls:
         """Without awaiting, so that what was counted stays true. Raises when the request as a whole can't be done."""
         refused: dict[Acl, LogError] = {}
         added: dict[Acl, None] = {}
-        size_bytes = self._size_bytes
+        there = self._kept.acls
+        size_bytes = self._kept.size_bytes
         for acl in acls:
-            if acl in self._acls or acl in added:
+            if acl in there or acl in added:
                 continue
             why = _invalid(acl)
-            if why is None and len(self._acls) + len(added) >= self._max_acls:
+            if why is None and len(there) + len(added) >= self._max_acls:
                 why = PolicyViolation(f"There can be no more than {self._max_acls} ACLs.")
             if why is None and size_bytes + acl.size_bytes > self._max_bytes:
                 why = PolicyViolation(f"All ACLs together can't take more than {self._max_bytes} bytes.")
@@ -181,8 +210,8 @@ class Acls:
             if len(added) > MAX_CHANGES:
                 raise PolicyViolation("Unable to perform excessively large batch operation.")
         self._started().put({_encode(acl): b"" for acl in added})
-        self._acls.update(added)
-        self._size_bytes = size_bytes
+        for acl in added:
+            self._kept.add(acl)
         return refused
 
     async def delete(self, filters: Sequence[AclFilter]) -> list[list[Acl] | LogError]:
@@ -198,8 +227,8 @@ class Acls:
             if why is not None:
                 results.append(why)
                 continue
-            if wanted.only() is None:
-                await asyncio.sleep(0)  # a look at every ACL takes a while: others go on between two of them
+            if self._kept.scans(wanted):
+                await asyncio.sleep(0)  # that takes a while: others go on between two of them
             matching = self.matching(wanted)
             removed.update(dict.fromkeys(matching))
             if len(removed) > MAX_CHANGES:
@@ -213,11 +242,10 @@ class Acls:
         return results
 
     def _remove(self, acls: Iterable[Acl]) -> None:
-        left = [acl for acl in acls if acl in self._acls]  # another request may have been quicker
+        left = [acl for acl in acls if acl in self._kept.acls]  # another request may have been quicker
         self._started().put({_encode(acl): None for acl in left})
         for acl in left:
-            del self._acls[acl]
-            self._size_bytes -= acl.size_bytes
+            self._kept.remove(acl)
 
     def _started(self) -> Table:
         if self._table is None:
@@ -261,7 +289,9 @@ def _unknown(wanted: AclFilter) -> InvalidRequest | None:
 
 
 def _encode(acl: Acl) -> bytes:
-    return json.dumps([part.name if isinstance(part, _Code) else part for part in astuple(acl)]).encode()
+    kind, pattern, operation, permission = acl.resource_type, acl.pattern_type, acl.operation, acl.permission_type
+    row = [kind.name, acl.resource_name, pattern.name, acl.principal, acl.host, operation.name, permission.name]
+    return json.dumps(row).encode()
 
 
 def _decode(key: bytes) -> Acl:

@@ -27,7 +27,12 @@ class Broker:
         self.acls = Acls(log)
 
     async def start(self) -> None:
+        self.topics.on_delete.append(lambda name: self.groups.forget_topics([name]))
         await self.topics.start()
         await self.groups.start()
         await self.producer_ids.start()
         await self.acls.start()
+
+    def close(self) -> None:
+        """Stops what runs by time."""
+        self.groups.close()

@@ -98,6 +98,7 @@ class Topics:
         self._described: dict[frozenset[tuple[str, str]], tuple[ConfigEntry, ...]] = {}
         settings.subscribe(self._described.clear)
         self.dynamic_settings = DynamicSettings(log, settings)
+        self.on_delete: list[Callable[[str], None]] = []  # called with the name of a topic that is gone
 
     async def start(self) -> None:
         await self.dynamic_settings.start()
@@ -214,6 +215,8 @@ class Topics:
             same = self._collisions().get(name.translate(_SAME_METRIC))
             if same is not None:
                 same.discard(name)
+        for deleted in self.on_delete:
+            deleted(name)
 
     async def delete_by_id(self, topic_id: UUID) -> str:
         """The same; returns the name. Raises UnknownTopicId."""

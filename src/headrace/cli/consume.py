@@ -19,7 +19,7 @@ from headrace.cli.positions import LATEST, Position
 from headrace.cli.printing import ENCODERS, BadTemplate, Writer, json_writer, template_writer
 from headrace.cli.progress import Progress
 from headrace.cli.resolving import resolve
-from headrace.cli.session import OutputClosed, Session, Stopped, UsageError, write_out
+from headrace.cli.session import OutputClosed, Session, Stopped, UsageError, uninterrupted, write_out
 from headrace.client.kafka import Cluster, Isolation, Reader, Received, TopicPartition
 from headrace.client.kafka.groups import committed_offsets
 from headrace.client.kafka.member import Member
@@ -159,11 +159,11 @@ class _Printer:
         self._flush(chunk, printed, reached)
 
     def _flush(self, chunk: bytearray, printed: int, reached: dict[TopicPartition, int]) -> None:
-        """An interrupt may come at any point: what was seen is counted, what was not is never committed."""
-        self.printed = printed
-        if chunk:
-            write_out(bytes(chunk))
-        self.next_offsets.update(reached)
+        with uninterrupted():  # what was printed is counted and committed, what was not is neither
+            if chunk:
+                write_out(bytes(chunk))
+            self.printed = printed
+            self.next_offsets.update(reached)
 
 
 def _by_partition(

@@ -137,13 +137,13 @@ def _described(cluster: Cluster, info: GroupInfo) -> dict[str, Any]:
 
 
 def _known_ends(cluster: Cluster, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-    """Offsets outlive their topics, so some may have no end."""
-    wanted = list(partitions)
+    """Offsets outlive their topics, and leaders may be missing, so some have no end."""
+    wanted = set(partitions)
     if not wanted:
         return {}
-    topics = cluster.metadata({partition.topic for partition in wanted}).topics
-    alive = [p for p in wanted if p.topic in topics and p.partition < len(topics[p.topic].partitions)]
-    return end_offsets(cluster, alive) if alive else {}
+    topics = cluster.metadata({partition.topic for partition in wanted}).topics.values()
+    led = {TopicPartition(topic.name, one.index) for topic in topics for one in topic.partitions if one.leader >= 0}
+    return end_offsets(cluster, wanted & led) if wanted & led else {}
 
 
 def _lag_table(session: Session, rows: list[dict[str, Any]]) -> None:

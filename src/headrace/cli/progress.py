@@ -51,6 +51,6 @@ class Progress:
             columns = [counted, BarColumn(), TaskProgressColumn(), TimeRemainingColumn()]
         else:
             columns = [SpinnerColumn(), counted]
-        self._display = Display(*columns, console=Console(stderr=True), transient=True)
+        self._display = Display(*columns, console=Console(stderr=True), transient=True, redirect_stdout=False)
         self._task = self._display.add_task(self._verb, total=self._total, records=self.records)
         self._display.start()

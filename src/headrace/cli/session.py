@@ -199,8 +199,36 @@ def _run(session: Session, body: Callable[[], None]) -> None:
         _fail(session, CommandError(f"{name}{error.strerror or error}"), 1)
 
 
-def _stop(number: int, frame: FrameType | None) -> NoReturn:
-    raise Stopped(number)
+@dataclass(slots=True)
+class _Held:
+    """Signals belong to the process, so there is one of these."""
+
+    sections: int = 0
+    waiting: int | None = None
+
+
+_HELD = _Held()
+
+
+def _stop(number: int, frame: FrameType | None) -> None:
+    if _HELD.sections and _HELD.waiting is None:
+        _HELD.waiting = number
+    else:
+        raise Stopped(number)
+
+
+@contextmanager
+def uninterrupted() -> Iterator[None]:
+    """What is done in here is done together: an interrupt waits until the end of it. A second one does not wait, for the
+    reader of our output may have stalled."""
+    _HELD.sections += 1
+    try:
+        yield
+    finally:
+        _HELD.sections -= 1
+        if not _HELD.sections and _HELD.waiting is not None:
+            number, _HELD.waiting = _HELD.waiting, None
+            raise Stopped(number)
 
 
 def _fail(session: Session, error: Exception, code: int) -> NoReturn:

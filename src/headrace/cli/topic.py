@@ -24,6 +24,7 @@ from headrace.client.kafka.topics import (
     partition_sizes,
     set_partitions,
     topic_configs,
+    wait_until_led,
 )
 from headrace.kafka.codec.errors import ErrorCode
 
@@ -123,7 +124,7 @@ def _create(
             "replication_factor": _replication_factor(topic),
         }
     if not dry_run:
-        cluster.topic(name)  # waits until it can be used
+        wait_until_led(cluster, name)
     return {
         "name": name,
         "created": not dry_run,
@@ -148,7 +149,7 @@ def describe(
     """Show partitions, offsets, sizes and the settings that differ from the server's defaults."""
     with session.cluster() as cluster:
         infos = cluster.topics(topics)
-        partitions = [TopicPartition(t.name, p.index) for t in infos.values() for p in t.partitions]
+        partitions = [TopicPartition(t.name, p.index) for t in infos.values() for p in t.partitions if p.leader >= 0]
         starts = start_offsets(cluster, partitions)
         ends = end_offsets(cluster, partitions)
         sizes = partition_sizes(cluster, partitions)
@@ -178,11 +179,11 @@ def _described(
         rows.append(
             {
                 "partition": one.index,
-                "leader": one.leader,
+                "leader": one.leader if one.leader >= 0 else None,
                 "replicas": list(one.replicas),
                 "in_sync": list(one.in_sync),
-                "start_offset": starts[partition],
-                "end_offset": ends[partition],
+                "start_offset": starts.get(partition),
+                "end_offset": ends.get(partition),
                 "size_bytes": sizes.get(partition),
             }
         )
@@ -199,7 +200,7 @@ def _print_description(session: Session, topic: dict[str, Any]) -> None:
     rows = topic["partitions"]
     session.say(f"topic       {topic['name']}{'  (internal)' if topic['internal'] else ''}")
     session.say(f"id          {topic['id']}")
-    session.say(f"offsets     {sum(row['end_offset'] - row['start_offset'] for row in rows)}")
+    session.say(f"offsets     {sum((row['end_offset'] or 0) - (row['start_offset'] or 0) for row in rows)}")
     session.say(f"size        {human_bytes(sum(row['size_bytes'] or 0 for row in rows))}")
     for number, (name, value) in enumerate(topic["configs"].items()):
         session.say(f"{'' if number else 'configs':<12}{name}={'' if value is None else value}")

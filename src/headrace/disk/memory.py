@@ -15,12 +15,14 @@ class MemoryFile:
         self.closed = False
 
     def write(self, position: int, pieces: Sequence[Buffer]) -> None:
+        if position > len(self._content):
+            self._content.extend(bytes(position - len(self._content)))
         for piece in pieces:
             self._content[position : position + len(piece)] = piece
             position += len(piece)
 
     def read(self, position: int, size: int) -> bytes:
-        return bytes(memoryview(self._content)[position : position + size])
+        return bytes(self._content[position : position + size])  # no view: while one is held the content can't grow
 
     def read_cached(self, position: int, size: int) -> bytes:
         return self.read(position, size)

@@ -160,9 +160,12 @@ class RealDisk:
             holder = os.pread(fd, 32, 0).decode(errors="replace").strip()
             os.close(fd)
             raise FolderLocked(f"{self._root} is in use by process {holder or 'unknown'}") from None
-        os.ftruncate(fd, 0)
-        os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
         self._lock_fd = fd
+        try:
+            os.ftruncate(fd, 0)
+            os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
+        except OSError:  # a full disk: the lock holds all the same, and only the number for people is missing
+            return
 
     def unlock(self) -> None:
         if self._lock_fd >= 0:

@@ -44,8 +44,8 @@ _FIRST_OWN_BYTES = 64 * 1024
 _HEAD = Struct(">hhih")
 _LENGTH = Struct(">i")
 _PRODUCE, _FETCH, _API_VERSIONS = 0, 1, 18
-_PRODUCE_VERSIONS = MESSAGES[_PRODUCE].versions
-_FETCH_VERSIONS = MESSAGES[_FETCH].versions
+(_PRODUCE_FIRST, _PRODUCE_LAST), _PRODUCE_FLEXIBLE = MESSAGES[_PRODUCE].versions, 9
+(_FETCH_FIRST, _FETCH_LAST), _FETCH_FLEXIBLE = MESSAGES[_FETCH].versions, 12
 
 Piece = bytes | bytearray | memoryview
 
@@ -63,6 +63,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
     def __init__(self, listener: KafkaListener) -> None:
         self.listener = listener
         self.broker = listener.broker
+        self._log = listener.broker.log
         self.peer = ""
         self.last_active = 0.0
         self._shared = listener.read_buffer
@@ -152,7 +153,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
         """Moves the beginning of a frame to a buffer of its own."""
         have = end - start
         total = 4 + _LENGTH.unpack_from(view, start)[0] if have >= 4 else 4
-        own = bytearray(max(have, min(total, _FIRST_OWN_BYTES)))
+        own = bytearray(min(total, max(2 * have, _FIRST_OWN_BYTES)))  # never full: `total` is more than we have
         own[:have] = view[start:end]
         self._own, self._filled = own, have
         self.listener.frame_bytes += len(own)
@@ -217,7 +218,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
             self._take_frames(memoryview(own), filled)
             if self._held or self._transport is None:
                 return
-        if self._peer_reads and len(self._slots) < MAX_WAITING and not self.broker.log.backlogged:
+        if self._peer_reads and len(self._slots) < MAX_WAITING and not self._log.backlogged:
             self._resume()
 
     def _pause(self) -> None:
@@ -240,19 +241,19 @@ class KafkaConnection(asyncio.BufferedProtocol):
             key, version, correlation, client_length = _HEAD.unpack_from(view, start)
             if stop - start > MAX_OTHER_BYTES and key != _PRODUCE:
                 raise MalformedMessage(f"{stop - start} bytes for API {key}")
-            if key == _PRODUCE and _PRODUCE_VERSIONS[0] <= version <= _PRODUCE_VERSIONS[1]:
-                if len(self._slots) >= MAX_WAITING or self.broker.log.backlogged:
+            if key == _PRODUCE and _PRODUCE_FIRST <= version <= _PRODUCE_LAST:
+                if len(self._slots) >= MAX_WAITING or self._log.backlogged:
                     self._wait_for_log()
                     return False
-                body = start + 10 + max(client_length, 0)
-                if version >= 9:
+                body = start + 10 + (client_length if client_length > 0 else 0)
+                if version >= _PRODUCE_FLEXIBLE:
                     body = body + 1 if body < stop and view[body] == 0 else skip_header_tags(view[:stop], body)
                 produce.handle(self, view, body, stop, version, correlation)
-            elif key == _FETCH and _FETCH_VERSIONS[0] <= version <= _FETCH_VERSIONS[1]:
+            elif key == _FETCH and _FETCH_FIRST <= version <= _FETCH_LAST:
                 if self._slots or not self._peer_reads:
                     return False
-                body = start + 10 + max(client_length, 0)
-                if version >= 12:
+                body = start + 10 + (client_length if client_length > 0 else 0)
+                if version >= _FETCH_FLEXIBLE:
                     body = body + 1 if body < stop and view[body] == 0 else skip_header_tags(view[:stop], body)
                 fetch.handle(self, view, body, stop, version, correlation)
             else:
@@ -264,8 +265,8 @@ class KafkaConnection(asyncio.BufferedProtocol):
         return True
 
     def _wait_for_log(self) -> None:
-        if self.broker.log.backlogged:
-            self.broker.log.after_sync(lambda error: self.go_on())
+        if self._log.backlogged:
+            self._log.after_sync(lambda error: self.go_on())
 
     def _handle_cold(self, key: int, version: int, correlation: int, request: bytes) -> None:
         lowest, highest = api.SUPPORTED.get(key, (0, -1))
@@ -309,6 +310,9 @@ class KafkaConnection(asyncio.BufferedProtocol):
 
     def _broke(self, key: int, version: int, error: Exception) -> None:
         name = MESSAGES[key].name
+        if isinstance(error, MalformedMessage):
+            self.refuse(f"a malformed {name} request: {error}")
+            return
         logger.error("%s version %d from %s failed: %r", name, version, self.peer, error, exc_info=error)
         self.close()
 

@@ -2,14 +2,17 @@
 
 It lives in memory. Until `File.sync` a write may be forgotten, kept, or torn in the middle; until `Disk.sync_folder` a new,
 renamed or removed name may be as if it had never happened. `crash(random)` picks one of those futures, drops every open file
-and leaves the disk as a new process would find it. Faults on demand: `fail_next_syncs`, `capacity_bytes`.
+and leaves the disk as a new process would find it; `kill` ends the process only, and what was written is there.
+
+Faults on demand: `fail_next_syncs`, `capacity_bytes`, and `on_step`, which is called before each change, so that a test can
+raise there and end the process between any two of them.
 """
 
 from __future__ import annotations
 
 import errno
 import posixpath
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from random import Random
 
@@ -74,16 +77,18 @@ class SimulatedFile:
     def _check(self) -> None:
         if self._life != self._disk.life:
             raise OSError(errno.EBADF, "this file was open before the crash")
+        if self.closed:
+            raise OSError(errno.EBADF, "this file is closed")
 
     def write(self, position: int, pieces: Sequence[Buffer]) -> None:
         self._check()
         self._disk.step()
         data = b"".join(pieces)
-        room = self._disk.room_for(len(self._inode.current), position + len(data))
-        if room < len(data):
-            self._inode.put(position, data[: max(room, 0)])
+        fits = self._disk.fitting_bytes(len(self._inode.current), position, len(data))
+        if fits:
+            self._inode.put(position, data[:fits])
+        if fits < len(data):
             raise OSError(errno.ENOSPC, "simulated disk is full")
-        self._inode.put(position, data)
 
     def read(self, position: int, size: int) -> bytes:
         self._check()
@@ -105,11 +110,12 @@ class SimulatedFile:
     def allocate(self, size: int) -> None:
         self._check()
         self._disk.step()
-        grow = size - len(self._inode.current)
-        if grow > 0:
-            if self._disk.room_for(len(self._inode.current), size) < 0:
+        old_size = len(self._inode.current)
+        if size > old_size:
+            if self._disk.fitting_bytes(old_size, old_size, size - old_size) < size - old_size:
                 raise OSError(errno.ENOSPC, "simulated disk is full")
-            self.truncate(size)
+            _resize(self._inode.current, size)
+            self._inode.unsynced.append((size, None))
 
     def sync(self) -> None:
         self._check()
@@ -121,14 +127,17 @@ class SimulatedFile:
         self._inode.sync()
 
     def close(self) -> None:
-        return
+        self.closed = True
+
+
+_Change = tuple[str, _Inode | None, str, _Inode | None]
 
 
 @dataclass(slots=True, eq=False)
 class _Folder:
     entries: dict[str, _Inode] = field(default_factory=dict)
     synced: dict[str, _Inode] = field(default_factory=dict)
-    changes: list[tuple[str, _Inode | None, str, _Inode | None]] = field(default_factory=list)
+    changes: list[_Change] = field(default_factory=list)
 
     def change(self, name: str, inode: _Inode | None, second: str = "", second_inode: _Inode | None = None) -> None:
         """One atomic step: up to two names set or removed together (a rename sets one and removes the other)."""
@@ -136,7 +145,7 @@ class _Folder:
         self._apply(self.entries, self.changes[-1])
 
     @staticmethod
-    def _apply(entries: dict[str, _Inode], change: tuple[str, _Inode | None, str, _Inode | None]) -> None:
+    def _apply(entries: dict[str, _Inode], change: _Change) -> None:
         for name, inode in (change[:2], change[2:]):
             if inode is not None:
                 entries[name] = inode
@@ -147,10 +156,21 @@ class _Folder:
         self.synced = dict(self.entries)
         self.changes.clear()
 
+    def inodes(self) -> Iterator[_Inode]:
+        """Everything that a name may stand for after a crash: also what was made and removed again since the last sync."""
+        yield from self.entries.values()
+        yield from self.synced.values()
+        for change in self.changes:
+            yield from (inode for inode in (change[1], change[3]) if inode is not None)
+
     def after_crash(self, random: Random) -> None:
+        """A journaling file system keeps the first few changes; another one may keep any."""
         self.entries = dict(self.synced)
-        for change in self.changes[: random.randint(0, len(self.changes))]:
-            self._apply(self.entries, change)
+        in_order = random.random() < 0.7
+        kept = random.randint(0, len(self.changes))
+        for number, change in enumerate(self.changes):
+            if number < kept if in_order else random.random() < 0.5:
+                self._apply(self.entries, change)
         self.sync()
 
 
@@ -160,35 +180,47 @@ class SimulatedDisk:
         self.fail_next_syncs = 0
         self.fault_random = Random(0)
         self.life = 0
-        self.on_step: Callable[[], None] | None = None  # called before each change, so that a test can crash in between
+        self.on_step: Callable[[], None] | None = None
         self._folders: dict[str, _Folder] = {}
         self._locked = False
+        self._stopped = False
 
     def step(self) -> None:
+        if self._stopped:
+            raise OSError(errno.EIO, "the simulated machine is off")
         if self.on_step is not None:
             self.on_step()
 
-    def room_for(self, old_size: int, new_size: int) -> int:
-        """Bytes of a write that would take a file from `old_size` to `new_size` that still fit."""
-        if self.capacity_bytes is None or new_size <= old_size:
-            return 1 << 62
-        return new_size if self.used_bytes() + new_size - old_size <= self.capacity_bytes else -1
+    def fitting_bytes(self, old_size: int, position: int, length: int) -> int:
+        """How many of the bytes of such a write there is room for."""
+        growth = position + length - old_size
+        if self.capacity_bytes is None or growth <= 0:
+            return length
+        missing = growth - max(0, self.capacity_bytes - self.used_bytes())
+        return length if missing <= 0 else max(0, length - missing)
 
     def used_bytes(self) -> int:
         inodes = {id(i): i for folder in self._folders.values() for i in folder.entries.values()}
         return sum(len(inode.current) for inode in inodes.values())
 
     def crash(self, random: Random) -> None:
-        self.life += 1
-        self._locked = False
-        self.on_step = None
-        inodes = {}
+        """The machine loses its power."""
+        self.kill()
+        inodes = {id(inode): inode for folder in self._folders.values() for inode in folder.inodes()}
         for folder in self._folders.values():
-            for inode in [*folder.entries.values(), *folder.synced.values()]:
-                inodes[id(inode)] = inode
             folder.after_crash(random)
         for inode in inodes.values():
             inode.after_crash(random)
+
+    def kill(self) -> None:
+        """The process ends without a word; what it wrote stays, synced or not."""
+        self.life += 1
+        self.on_step = None
+        self._locked = self._stopped = False
+
+    def stop(self) -> None:
+        """Nothing can be changed any more until `crash` or `kill`: what still runs is already dead."""
+        self._stopped = True
 
     def _folder(self, path: str) -> tuple[_Folder, str]:
         parent, name = posixpath.split(path)
@@ -241,7 +273,7 @@ class SimulatedDisk:
         folder.change(name, None)
 
     def remove_folder(self, path: str) -> None:
-        for folder_path, folder in self._folders.items():
+        for folder_path, folder in list(self._folders.items()):
             if folder_path == path or folder_path.startswith(path + "/"):
                 for name in list(folder.entries):
                     self.step()
@@ -252,6 +284,9 @@ class SimulatedDisk:
         if self.fail_next_syncs > 0:
             self.fail_next_syncs -= 1
             raise OSError(errno.EIO, "simulated sync failure")
+        for inside, folder in self._folders.items():  # a folder that was removed is an entry of this one
+            if not folder.entries and inside.startswith(path + "/"):
+                folder.sync()
         while True:
             if path in self._folders:
                 self._folders[path].sync()
@@ -272,3 +307,10 @@ class SimulatedDisk:
 
     def total_bytes(self) -> int:
         return self.capacity_bytes or 1 << 40
+
+    def damage(self, path: str, position: int, data: bytes) -> None:
+        """Other bytes stand there now, durably: a bad sector, or somebody's hand."""
+        folder, name = self._folder(path)
+        inode = folder.entries[name]
+        _splice(inode.current, position, data)
+        inode.sync()

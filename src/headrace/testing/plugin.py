@@ -41,9 +41,7 @@ def headrace_settings() -> dict[str, object]:
 
 
 @pytest.fixture
-def headrace_factory(
-    request: pytest.FixtureRequest, headrace_settings: Mapping[str, object]
-) -> Iterator[HeadraceFactory]:
+def headrace_factory(request: pytest.FixtureRequest, headrace_settings: Mapping[str, object]) -> Iterator[HeadraceFactory]:
     """Makes servers of the test's own: `headrace_factory(data=…, durability=…, arguments=…, num_partitions=4)`.
     They are ready when it returns and stopped after the test, which fails if one of them does not end cleanly."""
     servers = request.node.stash.setdefault(_made, [])

@@ -255,9 +255,7 @@ class HeadraceServer:
         self._reaper.detach()
         self._reaper = weakref.finalize(self, _reap, self._process, os.getpid(), self._folder)
         try:
-            line = wait_until(
-                lambda: self._first_line(output), timeout_s=self._ready_timeout_s, what="the server's ready line"
-            )
+            line = wait_until(lambda: self._first_line(output), timeout_s=self._ready_timeout_s, what="the server's ready line")
             self._read_ready(line)
         except BaseException as problem:
             self._end(signal.SIGKILL)
@@ -341,7 +339,7 @@ def _host_port(address: str) -> str:
 
 
 def _address_in_use(text: str) -> bool:
-    return "in use" in text.lower()  # in the system's words ("Address already in use") or in the server's own
+    return "address already in use" in text.lower()
 
 
 def _exit_text(code: int) -> str:

@@ -153,7 +153,7 @@ def test_rows_that_can_not_be_read_are_reported_and_left_alone(world, caplog):
 def test_a_coordinator_with_no_room_left_turns_newcomers_away_and_serves_the_rest(world, monkeypatch):
     generation, (leader,) = world.stable(1)
     used = world.coordinator._budget.used_bytes
-    monkeypatch.setattr("headrace.broker.groups.classic.group.MAX_MEMBERSHIP_BYTES", used)
+    monkeypatch.setattr("headrace.broker.groups.budget.MAX_MEMBERSHIP_BYTES", used)
     assert world.join().error is GroupFull
     assert world.join(group="other").error is CoordinatorNotAvailable
     assert world.commit(NewOffset("t", 0, 1), group="other").error is CoordinatorNotAvailable

@@ -22,7 +22,7 @@ from hypothesis.stateful import (
 )
 
 from headrace.broker.groups import Leaver
-from headrace.broker.groups.classic.group import group_size_bytes, pending_size_bytes
+from headrace.broker.groups.budget import size_of_name
 from headrace.broker.groups.errors import (
     FencedInstance,
     IllegalGeneration,
@@ -61,7 +61,6 @@ class Process:
 @dataclass
 class Generation:
     leaders: set[int] = field(default_factory=set)
-    given: dict[str, bytes] | None = None
 
 
 class GroupMachine(RuleBasedStateMachine):
@@ -76,7 +75,8 @@ class GroupMachine(RuleBasedStateMachine):
         self.processes = [Process(i, f"i{i}" if i >= STATIC_FROM else None) for i in range(5)]
         self.owner: dict[str, int] = {}
         self.generations: dict[tuple[int, int], Generation] = {}
-        self.lives = 0
+        self.group = None
+        self.incarnations = 0
 
     def teardown(self):
         if hasattr(self, "world"):
@@ -121,7 +121,6 @@ class GroupMachine(RuleBasedStateMachine):
         self.world.log.waiting.clear()
         self.world.log.holds_sync = False
         self.world.restart()
-        self.lives += 1
         for process in self.processes:
             process.joining = process.syncing = None
 
@@ -144,8 +143,8 @@ class GroupMachine(RuleBasedStateMachine):
             return
         used = 0
         for group in self.world.coordinator._groups.values():
-            used += group_size_bytes(group.group_id) + sum(member.size_bytes for member in group.members.values())
-            used += sum(pending_size_bytes(member_id) for member_id in group.pending_members)
+            used += size_of_name(group.group_id) + sum(member.size_bytes for member in group.members.values())
+            used += sum(size_of_name(member_id) for member_id in group.pending_members)
             assert group.awaiting_join == sum(member.awaits_join for member in group.members.values())
             support = Counter(name for member in group.members.values() for name, _ in member.protocols)
             assert support == group._support
@@ -268,10 +267,18 @@ class GroupMachine(RuleBasedStateMachine):
         self.owner[joined.member_id] = process.index
         assert len(set(process.peers)) == len(process.peers)
         assert bool(process.peers) == (joined.leader == joined.member_id)
-        generation = self.generations.setdefault((self.lives, joined.generation), Generation())
+        generation = self.generations.setdefault((self.incarnation(), joined.generation), Generation())
         if joined.leader in self.owner:
             generation.leaders.add(self.owner[joined.leader])
         assert len(generation.leaders) <= 1, "two leaders in one generation"
+
+    def incarnation(self):
+        """A server that crashed, or a group that was swept away and made anew, may count from an earlier generation."""
+        group = self.world.coordinator._groups["g"]
+        if group is not self.group:
+            self.group = group
+            self.incarnations += 1
+        return self.incarnations
 
     def heard_sync(self, process, synced):
         process.assignment = synced.assignment

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+
 from headrace.broker.groups import Leaver
 from headrace.broker.groups.errors import (
     GroupFull,
@@ -215,3 +217,10 @@ def test_a_new_member_that_waits_too_long_for_the_rebalance_is_told_to_start_aga
     world.advance(301)
     assert join.error is UnknownMember
     assert join.member_id == ""
+
+
+def test_what_a_client_calls_itself_can_not_forge_a_line_of_the_log(world, caplog):
+    with caplog.at_level(logging.INFO):
+        world.stable(1, group="g\nforged", client="c\nforged")
+    assert caplog.messages
+    assert not any("\n" in message for message in caplog.messages)

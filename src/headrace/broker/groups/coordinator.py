@@ -12,7 +12,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TypeVar
 from uuid import UUID, uuid4
 
-from headrace.broker.groups.classic.group import Budget, ClassicGroup, State, group_size_bytes
+from headrace.broker.groups.budget import Budget, size_of_name
+from headrace.broker.groups.classic.group import ClassicGroup, State
 from headrace.broker.groups.classic.joining import Joining
 from headrace.broker.groups.classic.member import Join, Joined, Leaver, Member, Sync, Synced
 from headrace.broker.groups.classic.rebalance import Rebalance
@@ -236,7 +237,7 @@ class GroupCoordinator:
         return group
 
     def _check_room(self, group_id: str) -> None:
-        if not self._budget.fits(group_size_bytes(group_id)):
+        if not self._budget.fits(size_of_name(group_id)):
             raise CoordinatorNotAvailable("the groups take too much memory")
 
     def _restore(self, group_id: str, row: GroupRow) -> ClassicGroup:

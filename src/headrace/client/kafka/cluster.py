@@ -16,7 +16,7 @@ from uuid import UUID
 
 from headrace.client.kafka.address import Address, parse_addresses
 from headrace.client.kafka.connection import Connection
-from headrace.client.kafka.errors import Disconnected, Refused, UnknownName, Unreachable, check
+from headrace.client.kafka.errors import Disconnected, ProtocolViolation, Refused, UnknownName, Unreachable, check
 from headrace.kafka.codec.errors import ErrorCode
 from headrace.kafka.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from headrace.kafka.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
@@ -40,11 +40,10 @@ class Broker:
 @dataclass(frozen=True, slots=True)
 class PartitionInfo:
     index: int
-    leader: int
+    leader: int  # -1 while there is none
     leader_epoch: int
     replicas: tuple[int, ...]
     in_sync: tuple[int, ...]
-    error: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +95,7 @@ class Cluster:
         return self.retry(lambda: self._ask_metadata(topics)[0], deadline)
 
     def topic(self, name: str) -> TopicInfo:
-        """What is known about one topic, all of whose partitions have leaders."""
+        """What is known about one topic; UnknownName when there is none."""
         if name not in self._topics:
             self.topics([name])
         return self._topics[name]
@@ -120,9 +119,8 @@ class Cluster:
             raise UnknownName(self._no_topic(unknown[0]))
         for name in names:
             check(f"topic '{name}'", errors.get(name, 0))
-            for partition in metadata.topics[name].partitions:
-                if partition.leader < 0:
-                    raise Refused(f"{name}[{partition.index}]", partition.error or ErrorCode.LEADER_NOT_AVAILABLE)
+            if name not in metadata.topics:
+                raise ProtocolViolation(f"the server left topic '{name}' out of its answer")
         return metadata.topics
 
     def _ask_metadata(self, topics: Iterable[str] | None) -> tuple[Metadata, dict[str, int]]:
@@ -145,7 +143,6 @@ class Cluster:
                         leader_epoch=partition.leader_epoch,
                         replicas=tuple(partition.replica_nodes),
                         in_sync=tuple(partition.isr_nodes),
-                        error=partition.error_code,
                     )
                     for partition in sorted(topic.partitions, key=lambda one: one.partition_index)
                 ),

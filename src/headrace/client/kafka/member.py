@@ -54,7 +54,7 @@ class Member:
         deadline = time.monotonic() + max(self._cluster.timeout_s, REBALANCE_S) + SESSION_S
         while True:
             try:
-                self.assigned = self._cluster.retry(lambda: self._join_once(deadline), deadline)
+                self.assigned = self._cluster.retry(lambda: self._join_once(deadline))
             except Refused as refused:
                 if refused.code not in _JOIN_AGAIN or time.monotonic() > deadline:
                     raise
@@ -98,11 +98,15 @@ class Member:
             return
         identity = MemberIdentity(member_id=self._member_id, reason="the consumer is being closed")
         request = LeaveGroupRequest(group_id=self._group, member_id=self._member_id, members=[identity])
-        try:
-            if self._connection is not None and not self._connection.closed:
-                self._connection.call(request, LeaveGroupResponse, time.monotonic() + _LEAVE_S)
-        except ClientError:
-            pass
+        deadline = time.monotonic() + _LEAVE_S
+        for _ in range(2):  # the connection may have broken since it was last used
+            try:
+                if self._connection is None or self._connection.closed:
+                    self._connection = self._cluster.open(self._cluster.coordinator_id(self._group))
+                self._connection.call(request, LeaveGroupResponse, deadline)
+                break
+            except ClientError:
+                continue
         if self._connection is not None:
             self._connection.close()
 

@@ -8,6 +8,7 @@ from typing import NamedTuple, TypeVar
 from headrace.client.kafka.cluster import Cluster
 from headrace.client.kafka.connection import Connection
 from headrace.client.kafka.errors import RETRIABLE, ProtocolViolation, Refused
+from headrace.kafka.codec.errors import ErrorCode
 
 T = TypeVar("T")
 
@@ -61,9 +62,12 @@ def ask_leaders(
 
 
 def by_leader(cluster: Cluster, partitions: Iterable[TopicPartition]) -> dict[int, list[TopicPartition]]:
+    """Raises Refused, worth another try, when one of them has no leader."""
     topics = cluster.topics(partition.topic for partition in partitions)
     leaders: dict[int, list[TopicPartition]] = {}
     for partition in sorted(partitions):
         leader = topics[partition.topic].partition(partition.partition).leader
+        if leader < 0:
+            raise Refused(str(partition), ErrorCode.LEADER_NOT_AVAILABLE)
         leaders.setdefault(leader, []).append(partition)
     return leaders

@@ -112,6 +112,11 @@ def create_topic(
     return cluster.retry(ask)
 
 
+def wait_until_led(cluster: Cluster, name: str) -> None:
+    """A new topic is known a moment before its partitions have leaders."""
+    cluster.retry(lambda: by_leader(cluster, [TopicPartition(name, one.index) for one in cluster.topic(name).partitions]))
+
+
 def delete_topic(cluster: Cluster, name: str) -> None:
     request = DeleteTopicsRequest(topics=[DeleteTopicState(name=name)], topic_names=[name], timeout_ms=_timeout_ms(cluster))
 

@@ -18,7 +18,7 @@ from uuid import UUID
 from headrace.kafka.codec.errors import ErrorCode
 from headrace.kafka.errors import code_of
 from headrace.log.errors import LogError
-from headrace.log.port import Durability
+from headrace.log.port import Durability, Topic
 from headrace.record.twin import encode_produce_response, parse_produce
 
 if TYPE_CHECKING:
@@ -26,8 +26,9 @@ if TYPE_CHECKING:
 
 Answer = tuple[int, int, int, int, int, str | None]  # partition, error, base offset, append time, start offset, text
 
-_OK = 0
+_FSYNC = Durability.FSYNC
 _ZSTD = 4
+_ATTRIBUTES_AT = 22
 _TOPIC_IDS_SINCE = 13
 _ZSTD_SINCE = 7
 
@@ -35,50 +36,34 @@ _ZSTD_SINCE = 7
 def handle(connection: KafkaConnection, view: memoryview, start: int, end: int, version: int, correlation: int) -> None:
     log = connection.broker.log
     _, acks, _, topics = parse_produce(view, start, end, version)
-    waits = False
-    failed = False
+    waits = failed = False
     answers: list[tuple[str | bytes, list[Answer]]] = []
     for name, partitions in topics:
-        known = log.topic_by_id(UUID(bytes=name)) if isinstance(name, bytes) else log.topics().get(name)
+        topic = log.topics().get(name) if isinstance(name, str) else log.topic_by_id(UUID(bytes=name))
         results: list[Answer] = []
+        answers.append((name, results))
         for index, first, last in partitions:
-            error, text = _OK, None
-            if known is None:
-                error = ErrorCode.UNKNOWN_TOPIC_ID if version >= _TOPIC_IDS_SINCE else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            elif not 0 <= index < len(known.partitions):
-                error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            elif acks not in (-1, 0, 1):
-                error = ErrorCode.INVALID_REQUIRED_ACKS
-            elif known.internal:
-                error = ErrorCode.INVALID_TOPIC_EXCEPTION
-            elif first < 0:
-                error = ErrorCode.INVALID_RECORD
-            elif version < _ZSTD_SINCE and last - first > 22 and view[first + 22] & 7 == _ZSTD:
-                error = ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
-            if error:
+            error = _refusal(topic, index, acks, version, view, first, last)
+            if error or topic is None:
                 failed = True
-                results.append((index, error, -1, -1, -1, text))
+                results.append((index, error, -1, -1, -1, None))
                 continue
-            assert known is not None
-            partition = known.partitions[index]
-            if acks == -1 and partition.copies_wanted > 1:
-                failed = True
-                results.append((index, ErrorCode.NOT_ENOUGH_REPLICAS, -1, -1, -1, None))
-                continue
+            partition = topic.partitions[index]
             try:
                 base = partition.append(view[first:last])
             except LogError as refused:
                 failed = True
                 results.append((index, code_of(refused), -1, -1, partition.start_offset, str(refused)))
                 continue
-            if partition.durability is Durability.FSYNC:
+            if partition.durability is _FSYNC:
                 waits = True
-            results.append((index, _OK, base, partition.append_time_ms, partition.start_offset, None))
-        answers.append((name, results))
-    if acks == 0:
+            results.append((index, 0, base, partition.append_time_ms, partition.start_offset, None))
+    if acks == 1 or (acks == -1 and not waits):
+        connection.respond((encode_produce_response(version, correlation, answers, 0),))
+    elif acks == 0:
         if failed:
             connection.refuse("a produce with acks=0 failed")
-    elif acks == -1 and waits:
+    elif acks == -1:
         slot = connection.take_slot()
 
         def synced(error: Exception | None) -> None:
@@ -91,9 +76,29 @@ def handle(connection: KafkaConnection, view: memoryview, start: int, end: int, 
         connection.respond((encode_produce_response(version, correlation, answers, 0),))
 
 
+def _refusal(topic: Topic | None, index: int, acks: int, version: int, view: memoryview, first: int, last: int) -> int:
+    """Why a batch is not even looked at, or 0."""
+    if topic is None:
+        return ErrorCode.UNKNOWN_TOPIC_ID if version >= _TOPIC_IDS_SINCE else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if not 0 <= index < len(topic.partitions):
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if acks != 1 and acks != 0:
+        if acks != -1:
+            return ErrorCode.INVALID_REQUIRED_ACKS
+        if topic.partitions[index].copies_wanted > 1:
+            return ErrorCode.NOT_ENOUGH_REPLICAS
+    if topic.internal:
+        return ErrorCode.INVALID_TOPIC_EXCEPTION
+    if first < 0:
+        return ErrorCode.INVALID_RECORD
+    if version < _ZSTD_SINCE and last - first > _ATTRIBUTES_AT and view[first + _ATTRIBUTES_AT] & 7 == _ZSTD:
+        return ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+    return 0
+
+
 def _fail_all(answers: list[tuple[str | bytes, list[Answer]]], error: Exception) -> None:
     """The disk did not keep what was written: nothing of this request is acknowledged."""
     for _, results in answers:
         for number, answer in enumerate(results):
-            if answer[1] == _OK:
+            if answer[1] == 0:
                 results[number] = (answer[0], ErrorCode.KAFKA_STORAGE_ERROR, -1, -1, -1, str(error))

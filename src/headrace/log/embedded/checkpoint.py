@@ -3,7 +3,12 @@
 The file is replaced as a whole: written beside, synced, renamed. Big-endian:
 
     magic "HRCP" 4 · CRC-32C of the rest 4 · format 2 · clean 1 · zero 1 · folder key 8 · journal floor 8 · rows 4
-    row: topic id 16 · partition 4 · start offset 8 · segment base 8 · position in that segment 8 · end offset 8
+    row: topic id 16 · partition 4 · start offset 8 · segment base 8 · position in that segment 8 · end offset 8 ·
+         promised end offset 8
+
+Everything up to the position, where the end offset is, was synced. The promised end is the same, unless recovery found damage:
+then it says how far the partition should have reached, so that the next start finds that damage again and does not take it
+for a torn end.
 
 `clean` says that the server ended in good order and the rows are the whole truth; then a start looks at nothing else.
 """
@@ -20,9 +25,13 @@ from headrace.log.errors import RecoveryFailed
 from headrace.record import crc32c
 
 _HEAD = struct.Struct(">HBx8sqI")
-_ROW = struct.Struct(">16siqqqq")
+_ROW = struct.Struct(">16siqqqqq")
 _MAGIC = b"HRCP"
 _FORMAT = 1
+
+
+class SyncFailed(Exception):
+    """A segment could not be synced: what the disk holds of it is unknown, whatever the reason (ENOSPC too)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +40,7 @@ class Row:
     segment_base: int
     position: int
     end_offset: int
+    promised_end: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +54,8 @@ class Checkpoint:
 def write_checkpoint(disk: Disk, checkpoint: Checkpoint) -> None:
     body = [_HEAD.pack(_FORMAT, checkpoint.clean, checkpoint.key, checkpoint.floor, len(checkpoint.rows))]
     for (topic_id, partition), row in checkpoint.rows.items():
-        body.append(_ROW.pack(topic_id.bytes, partition, row.start_offset, row.segment_base, row.position, row.end_offset))
+        place = (row.start_offset, row.segment_base, row.position, row.end_offset, row.promised_end)
+        body.append(_ROW.pack(topic_id.bytes, partition, *place))
     content = b"".join(body)
     replace_file(disk, CHECKPOINT, _MAGIC + crc32c(content).to_bytes(4, "big") + content)
 
@@ -57,13 +68,17 @@ def read_checkpoint(disk: Disk) -> Checkpoint | None:
         return None
     content = file.read(0, file.size())
     file.close()
-    if content[:4] != _MAGIC or crc32c(content[8:]) != int.from_bytes(content[4:8], "big"):
+    first_row = 8 + _HEAD.size
+    sound = content[:4] == _MAGIC and crc32c(content[8:]) == int.from_bytes(content[4:8], "big")
+    if not sound or len(content) < first_row:
         raise RecoveryFailed("the checkpoint file is damaged: restore the folder from a copy")
     form, clean, key, floor, count = _HEAD.unpack_from(content, 8)
     if form != _FORMAT:
         raise RecoveryFailed(f"the folder has format {form}, this server reads {_FORMAT}: use the version that wrote it")
+    if len(content) != first_row + count * _ROW.size:
+        raise RecoveryFailed("the checkpoint file is damaged: restore the folder from a copy")
     rows = {}
-    for position in range(8 + _HEAD.size, 8 + _HEAD.size + count * _ROW.size, _ROW.size):
+    for position in range(first_row, len(content), _ROW.size):
         topic_id, partition, *values = _ROW.unpack_from(content, position)
         rows[UUID(bytes=topic_id), partition] = Row(*values)
     return Checkpoint(key, floor, bool(clean), rows)

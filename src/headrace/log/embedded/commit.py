@@ -17,6 +17,8 @@ Bound: `waiting_bytes` counts what is not durable yet; at `LIMIT_BYTES` front en
 
 from __future__ import annotations
 
+import errno
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -24,7 +26,7 @@ from typing import TYPE_CHECKING
 from headrace.clock import Clock, Timer
 from headrace.disk.port import Disk
 from headrace.log.embedded.files import OpenFiles
-from headrace.log.embedded.journal import BATCH, Entry, Journal
+from headrace.log.embedded.journal import BATCH, NO_SPACE, Entry, Journal
 from headrace.log.embedded.threads import Worker
 from headrace.log.port import Synced
 
@@ -32,8 +34,11 @@ if TYPE_CHECKING:
     from headrace.log.embedded.partition import EmbeddedPartition
     from headrace.log.embedded.segment import Segment
 
+logger = logging.getLogger("headrace.log")
+
 LIMIT_BYTES = 64 * 1024 * 1024
 _LINGER_S = 0.002  # how long writes that nobody waits for may gather
+_RETRY_S = 0.02  # how long a group that found no room waits for a checkpoint to make some
 _DIRECT_BYTES = 128 * 1024
 _DIRECT_SEGMENTS = 4
 _GROUP_BYTES = 16 * 1024 * 1024  # a group is closed at this size, so that no frame and no wait grows without end
@@ -56,6 +61,7 @@ class _Group:
     callbacks: list[Synced] = field(default_factory=list)
     size_bytes: int = 0
     journal_only: bool = False
+    durable: bool = False  # what is left to do is to write what waited for the journal
 
 
 class GroupCommit:
@@ -84,6 +90,8 @@ class GroupCommit:
         self._timer: Timer | None = None
         self._timer_urgent = False
         self._checkpoint_asked_at = 0
+        self._stopped: Exception | None = None
+        self._closing = False
         self.applied_sequence = journal.next_sequence  # every frame below it has reached its segments
 
     # --- on the event loop
@@ -153,9 +161,11 @@ class GroupCommit:
             room[0] = self._make_durable(group)
 
         def done(error: Exception | None) -> None:
-            if error is None and not room[0]:
+            if error is None and not room[0] and self._closing:
+                self._finish(group, OSError(errno.ENOSPC, "no room in the journal, and the log is closing"))
+            elif error is None and not room[0]:
                 self._wants_checkpoint()
-                self._clock.call_later(_LINGER_S, lambda: self._submit(group))  # the checkpoint makes room in the journal
+                self._clock.call_later(_RETRY_S, lambda: self._submit(group))  # the checkpoint makes room in the journal
             else:
                 self._finish(group, error)
 
@@ -164,6 +174,7 @@ class GroupCommit:
     def _finish(self, group: _Group, error: Exception | None) -> None:
         self._syncing = None
         self.waiting_bytes -= group.size_bytes
+        error = error or self._stopped
         if error is not None:
             self._failed(error)
         else:
@@ -175,41 +186,78 @@ class GroupCommit:
             if self.journal.filled_files > self._checkpoint_asked_at:
                 self._checkpoint_asked_at = self.journal.filled_files
                 self._wants_checkpoint()
-        for callback in group.callbacks:
-            callback(error)
+        _tell(group.callbacks, error)
         if self._syncing is None and (self._queue or self._gathering.writes or self._gathering.callbacks):
             self._start()
+
+    def stop(self, error: Exception) -> None:
+        """After a failed sync nobody knows what the disk holds: what is not durable yet never will be, nor what follows."""
+        self._stopped = error
+        groups, self._queue, self._gathering = [*self._queue, self._gathering], [], _Group()
+        for group in groups:
+            self.waiting_bytes -= group.size_bytes
+            _tell(group.callbacks, error)
+
+    def close(self) -> None:
+        """From now on no group waits for room."""
+        self._closing = True
 
     # --- on the commit thread
 
     def _make_durable(self, group: _Group) -> bool:
-        """False when a group that needs the journal finds no room in it."""
+        """False when there is no room for it: in the journal for a group that needs it, or on the disk for what waited for the
+        journal. It may be tried again."""
+        if not group.durable:
+            if not self._sync_group(group):
+                return False
+            group.durable = True
+        for write in group.writes:
+            if write.after_journal and write.segment is not None and write.entry.kind == BATCH:
+                try:
+                    with self._files.lend(write.segment.path, create=True) as file:
+                        file.write(write.entry.position, (write.entry.content,))
+                except OSError as error:
+                    if error.errno not in NO_SPACE:
+                        raise
+                    return False
+        return True
+
+    def _sync_group(self, group: _Group) -> bool:
         earlier = {segment for write in group.writes for segment in write.sync_first}
         if earlier:
-            self._sync_segments(earlier)
+            self._sync_segments(earlier, may_be_gone=True)
         segments = {write.segment for write in group.writes if write.segment is not None}
         large = group.size_bytes >= _DIRECT_BYTES and len(segments) <= _DIRECT_SEGMENTS
         if group.writes and (group.journal_only or not large):
-            journaled = self.journal.write([write.entry for write in group.writes])
+            journaled = self.journal.write([write.entry for write in group.writes], at_any_size=group.journal_only)
             if not journaled and group.journal_only:
                 return False
             large = not journaled
         if large:
             self._sync_segments(segments)
-        for write in group.writes:
-            if write.after_journal and write.segment is not None and write.entry.kind == BATCH:
-                with self._files.lend(write.segment.path, create=True) as file:
-                    file.write(write.entry.position, (write.entry.content,))
         return True
 
-    def _sync_segments(self, segments: set[Segment]) -> None:
-        folders = set()
+    def _sync_segments(self, segments: set[Segment], *, may_be_gone: bool = False) -> None:
+        named: dict[str, list[Segment]] = {}  # whose name is not durable yet, by folder
         for segment in segments:
-            with self._files.lend(segment.path) as file:
-                file.sync()
+            try:
+                with self._files.lend(segment.path) as file:
+                    file.sync()
+            except FileNotFoundError:
+                if not may_be_gone:  # trimmed meanwhile, or about to be written by this very group
+                    raise
+                continue
             if not segment.entry_synced:
-                folders.add(segment.folder)
-        for folder in folders:
+                named.setdefault(segment.folder, []).append(segment)
+        for folder, inside in named.items():
             self._disk.sync_folder(folder)
-        for segment in segments:
-            segment.entry_synced = True
+            for segment in inside:
+                segment.entry_synced = True
+
+
+def _tell(callbacks: list[Synced], error: Exception | None) -> None:
+    for callback in callbacks:
+        try:
+            callback(error)
+        except Exception:  # one who waits must not take the others with him
+            logger.exception("a callback after a sync failed")

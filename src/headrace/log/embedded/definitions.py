@@ -18,6 +18,7 @@ class Definition:
     partitions: int
     config: Mapping[str, str]
     internal: bool
+    in_memory: bool = False  # decided when the topic is made: it can't be moved between memory and disk
 
     def row(self) -> tuple[bytes, bytes]:
         facts = {
@@ -25,10 +26,13 @@ class Definition:
             "partitions": self.partitions,
             "config": dict(self.config),
             "internal": self.internal,
+            "memory": self.in_memory,
         }
         return self.name.encode(), json.dumps(facts, separators=(",", ":")).encode()
 
     @classmethod
     def of(cls, key: bytes, value: bytes) -> Definition:
         facts = json.loads(value)
-        return cls(key.decode(), UUID(hex=facts["id"]), facts["partitions"], facts["config"], facts["internal"])
+        return cls(
+            key.decode(), UUID(hex=facts["id"]), facts["partitions"], facts["config"], facts["internal"], facts["memory"]
+        )

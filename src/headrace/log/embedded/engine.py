@@ -8,11 +8,11 @@ checkpoints and free space, one for retention.
 from __future__ import annotations
 
 import asyncio
-import errno
 import logging
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
 from uuid import UUID
@@ -21,11 +21,11 @@ from headrace.clock import Clock, Timer
 from headrace.disk.memory import MemoryDisk
 from headrace.disk.port import Disk, FolderLocked
 from headrace.log.embedded import definitions
-from headrace.log.embedded.checkpoint import Checkpoint, Row, read_checkpoint, write_checkpoint
+from headrace.log.embedded.checkpoint import Checkpoint, Row, SyncFailed, read_checkpoint, write_checkpoint
 from headrace.log.embedded.commit import LIMIT_BYTES, GroupCommit
 from headrace.log.embedded.definitions import Definition
 from headrace.log.embedded.files import OpenFiles
-from headrace.log.embedded.journal import Journal
+from headrace.log.embedded.journal import NO_SPACE, Journal
 from headrace.log.embedded.layout import PRODUCERS, TOPICS, topic_folder
 from headrace.log.embedded.lease import TABLE as LEASES
 from headrace.log.embedded.lease import EmbeddedLease
@@ -36,8 +36,11 @@ from headrace.log.embedded.segment import Segment
 from headrace.log.embedded.table import EmbeddedTable
 from headrace.log.embedded.threads import ThreadWorker, Worker
 from headrace.log.errors import (
+    BatchTooLarge,
     DiskFull,
     FolderInUse,
+    InvalidBatch,
+    InvalidConfig,
     InvalidPartitions,
     ReadOnly,
     RecoveryFailed,
@@ -47,6 +50,7 @@ from headrace.log.errors import (
 )
 from headrace.log.port import Durability, StorageInfo, Synced
 from headrace.log.topic_config import TopicConfig, resolve
+from headrace.record import BatchError
 from headrace.record.batch import decode_batch, encode_batch, read_header
 from headrace.record.compression import Compression
 
@@ -112,6 +116,7 @@ class EmbeddedLog:
         self.refusal: StorageError | None = None  # why writes are refused, if they are
         self.changed: set[EmbeddedPartition] = set()  # written to since the last checkpoint
         self.closed = False
+        self._closing = False
         self.commit: GroupCommit
         self._memory_files = OpenFiles(MemoryDisk(), 1 << 30)
         self._random_bytes = random_bytes
@@ -144,8 +149,14 @@ class EmbeddedLog:
             raise FolderInUse(str(error)) from None
         try:
             log._open()
-        except BaseException:
+        except BaseException as error:
+            for worker in (log._commit_worker, log._keeper):
+                if worker is not None:
+                    worker.close()
+            log.files.close()
             disk.unlock()
+            if isinstance(error, OSError) and error.errno in NO_SPACE:
+                raise DiskFull("the folder can't be opened: its disk is full. Make room and start again") from error
             raise
         return log
 
@@ -175,7 +186,7 @@ class EmbeddedLog:
             wants_checkpoint=self.checkpoint_soon,
         )
         self._restore_topics(opening)
-        self._rows = self._rows_now()
+        self._rows = self._rows_now() | opening.broken
         write_checkpoint(self.disk, Checkpoint(self._key, opening.next_sequence, clean=False, rows=self._rows))
         if opening.recovered:
             logger.warning("recovered %d partitions after an unclean end", opening.recovered)
@@ -189,7 +200,10 @@ class EmbeddedLog:
         if own.partitions[0].broken:
             raise RecoveryFailed(f"the table of topics is damaged: {own.partitions[0].broken}")
         self._install(own)
-        self._definitions = EmbeddedTable(self, own.partitions[0])
+        try:
+            self._definitions = EmbeddedTable(self, own.partitions[0])
+        except StorageError as error:
+            raise RecoveryFailed(f"the table of topics is damaged: {error}") from error
         self._tables[definitions.TABLE, 0] = self._definitions
         for key, value in list(self._definitions.items()):
             topic = EmbeddedTopic(self, Definition.of(key, value))
@@ -197,7 +211,7 @@ class EmbeddedLog:
             if topic.resolved.durability is not Durability.MEMORY:
                 for partition in topic.partitions:
                     opening.restore(partition)
-        opening.remove_orphans(set(self._by_id))
+        opening.remove_orphans({topic_id: len(topic.partitions) for topic_id, topic in self._by_id.items()})
 
     def _install(self, topic: EmbeddedTopic) -> None:
         self._topics[topic.name] = topic
@@ -205,14 +219,18 @@ class EmbeddedLog:
 
     async def close(self) -> None:
         """Makes everything durable and leaves a clean checkpoint."""
-        if self.closed:
+        if self.closed or self._closing:
             return
+        self._closing = True
+        if not isinstance(self.refusal, ReadOnly):
+            self.refusal = StorageError("the log is closing")
+        self.commit.close()
         for timer in self._timers.values():
             timer.cancel()
         for task in self._tasks:
             task.cancel()
         try:
-            if self.refusal is None or isinstance(self.refusal, DiskFull):
+            if not isinstance(self.refusal, ReadOnly):
                 await self.synced()
                 await self._run_checkpoint(clean=True)
         finally:
@@ -229,7 +247,12 @@ class EmbeddedLog:
     # --- topics
 
     def resolve(self, definition: Definition) -> TopicConfig:
-        return resolve(definition.config, {} if definition.internal else self.defaults)
+        config = resolve(definition.config, {} if definition.internal else self.defaults)
+        if definition.in_memory and config.durability is not Durability.MEMORY:
+            return replace(config, durability=Durability.MEMORY)
+        if not definition.in_memory and config.durability is Durability.MEMORY:
+            return replace(config, durability=Durability.FLUSH)
+        return config
 
     def set_defaults(self, defaults: Mapping[str, str]) -> None:
         """Server-wide settings changed: topics that set nothing of their own follow."""
@@ -251,7 +274,9 @@ class EmbeddedLog:
         if partitions < 1:
             raise InvalidPartitions("a topic needs at least one partition")
         topic_id = topic_id or UUID(bytes=self._random_bytes(16), version=4)
-        topic = self._define(Definition(name, topic_id, partitions, dict(config or {}), internal))
+        overrides = dict(config or {})
+        in_memory = resolve(overrides, {} if internal else self.defaults).durability is Durability.MEMORY
+        topic = self._define(Definition(name, topic_id, partitions, overrides, internal, in_memory))
         await self.synced()
         return topic
 
@@ -266,7 +291,7 @@ class EmbeddedLog:
         old = topic.definition
         if total <= old.partitions:
             raise InvalidPartitions(f"{name} has {old.partitions} partitions already")
-        definition = Definition(name, old.topic_id, total, old.config, old.internal)
+        definition = replace(old, partitions=total)
         self._definitions.put(dict([definition.row()]))
         topic.definition = definition
         topic.grow()
@@ -275,10 +300,10 @@ class EmbeddedLog:
     async def configure_topic(self, name: str, config: Mapping[str, str]) -> None:
         topic = self._existing(name)
         old = topic.definition
-        definition = Definition(name, old.topic_id, old.partitions, dict(config), old.internal)
-        resolved = self.resolve(definition)
-        if (resolved.durability is Durability.MEMORY) != (topic.resolved.durability is Durability.MEMORY):
-            raise InvalidPartitions("a topic can't be moved between memory and disk: create another one")
+        definition = replace(old, config=dict(config))
+        wanted = resolve(definition.config, {}).durability
+        if "durability" in config and (wanted is Durability.MEMORY) != old.in_memory:
+            raise InvalidConfig("a topic can't be moved between memory and disk: create another one")
         self._definitions.put(dict([definition.row()]))
         topic.reconfigure(definition)
         await self.synced()
@@ -287,6 +312,8 @@ class EmbeddedLog:
         topic = self._existing(name)
         self._definitions.put({name.encode(): None})
         del self._topics[name], self._by_id[topic.topic_id]
+        for place in [place for place in self._tables if place[0] == name]:
+            del self._tables[place]
         for partition in topic.partitions:
             partition.broken = f"{name} was deleted"
             self.changed.discard(partition)
@@ -328,8 +355,8 @@ class EmbeddedLog:
     # --- durability
 
     def after_sync(self, synced: Synced) -> None:
-        if self.refusal is not None and self.commit.idle and not isinstance(self.refusal, DiskFull):
-            synced(self.refusal)
+        if isinstance(self.refusal, ReadOnly) and self.commit.idle:
+            synced(self.refusal.with_traceback(None))
         else:
             self.commit.after(synced)
 
@@ -353,6 +380,10 @@ class EmbeddedLog:
 
     def append_together(self, writes: Sequence[tuple[EmbeddedPartition, bytearray]]) -> list[int]:
         """All of these writes become durable in one frame, or none does."""
+        if sum(len(batch) for _, batch in writes) > LIMIT_BYTES:
+            raise BatchTooLarge(f"more than {LIMIT_BYTES} bytes to be written together")
+        for partition, batch in writes:
+            partition.append_after_journal(batch, dry=True)
         self.commit.close_group()
         offsets = [partition.append_after_journal(batch) for partition, batch in writes]
         self.commit.close_group()
@@ -362,7 +393,7 @@ class EmbeddedLog:
         """What to raise for an error of the disk while writing or reading."""
         if isinstance(error, StorageError):
             return error
-        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        if isinstance(error, OSError) and error.errno in NO_SPACE:
             return DiskFull("no space left on the disk")
         return StorageError(str(error))
 
@@ -370,6 +401,7 @@ class EmbeddedLog:
         if not isinstance(self.refusal, ReadOnly):
             self.refusal = ReadOnly(f"a sync failed ({error}); read-only until the server is started again")
             logger.critical("%s", self.refusal)
+            self.commit.stop(self.refusal)
 
     def _check_space(self) -> None:
         if not isinstance(self.refusal, ReadOnly):
@@ -377,7 +409,7 @@ class EmbeddedLog:
             if free < self._reserve_bytes and self.refusal is None:
                 self.refusal = DiskFull(f"{free} bytes are free, {self._reserve_bytes} are kept in reserve")
                 logger.error("writes are refused: %s", self.refusal)
-            elif free >= self._reserve_bytes and self.refusal is not None:
+            elif free >= self._reserve_bytes and isinstance(self.refusal, DiskFull):
                 self.refusal = None
                 logger.warning("there is room on the disk again: writes go on")
         self._schedule("space", _SPACE_EVERY_S, self._check_space)
@@ -386,7 +418,8 @@ class EmbeddedLog:
 
     def checkpoint_soon(self) -> None:
         self._schedule("checkpoint", _CHECKPOINT_EVERY_S, self.checkpoint_soon)
-        if self.changed and not self._checkpointing.locked() and not self.closed:
+        needed = self.changed or self.commit.journal.floor < self.commit.applied_sequence
+        if needed and not self._checkpointing.locked() and not self._closing:
             self.spawn(self._run_checkpoint())
 
     async def _run_checkpoint(self, *, clean: bool = False) -> None:
@@ -394,31 +427,34 @@ class EmbeddedLog:
             if isinstance(self.refusal, ReadOnly):
                 return
             changed, self.changed = self.changed, set()
-            floor = self.commit.applied_sequence
-            rows = self._rows | {
-                (partition.topic_id, partition.index): partition.row()
-                for partition in changed
-                if partition.durability is not Durability.MEMORY and not partition.broken
-            }
-            work = [step for partition in changed if not partition.broken for step in partition.checkpoint_steps()]
-            checkpoint = Checkpoint(self._key, self.commit.journal.next_sequence if clean else floor, clean, rows)
-
-            def job() -> None:
-                for step in work:
-                    step()
-                write_checkpoint(self.disk, checkpoint)
-
             try:
-                await self._keeper_job(job)
-            except FileNotFoundError:  # a topic was deleted meanwhile; the next checkpoint does without it
+                await self._checkpoint(changed, clean)
+            except BaseException as error:
                 self.changed |= changed
-            except OSError as error:
-                self.changed |= changed
-                if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                for partition in changed:
+                    partition.checkpoint_failed()
+                if isinstance(error, FileNotFoundError):
+                    return  # a topic was deleted meanwhile; the next checkpoint does without it
+                if not isinstance(error, OSError | SyncFailed):
+                    raise
+                if isinstance(error, SyncFailed) or error.errno not in NO_SPACE:
                     self._sync_failed(error)
-            else:
-                self._rows = {place: row for place, row in rows.items() if place[0] in self._by_id}
-                self.commit.journal.raise_floor(floor)
+
+    async def _checkpoint(self, changed: set[EmbeddedPartition], clean: bool) -> None:
+        floor = self.commit.applied_sequence
+        kept = [p for p in changed if p.durability is not Durability.MEMORY and not p.broken]
+        rows = self._rows | {(partition.topic_id, partition.index): partition.row() for partition in kept}
+        work = [step for partition in kept for step in partition.checkpoint_steps()]
+        checkpoint = Checkpoint(self._key, floor, clean, rows)
+
+        def job() -> None:
+            for step in work:
+                step()
+            write_checkpoint(self.disk, checkpoint)
+
+        await self._keeper_job(job)
+        self._rows = {place: row for place, row in rows.items() if place[0] in self._by_id}
+        self.commit.journal.raise_floor(floor)
 
     def _rows_now(self) -> dict[tuple[UUID, int], Row]:
         return {
@@ -470,8 +506,10 @@ class EmbeddedLog:
             topic = await self.create_topic(name, slot + 1, _INTERNAL, internal=True)
         elif slot >= len(topic.partitions):
             await self.add_partitions(name, slot + 1)
-        table = self._tables[name, slot] = EmbeddedTable(self, topic.partitions[slot])
-        return table
+        existing = self._tables.get((name, slot))  # somebody else may have come while this one waited
+        if existing is None:
+            existing = self._tables[name, slot] = EmbeddedTable(self, topic.partitions[slot])
+        return existing
 
     async def leases(self, group: str, table: str) -> AsyncIterator[EmbeddedLease]:
         tokens = await self.table(LEASES)
@@ -491,10 +529,20 @@ class EmbeddedLog:
     def recompress(self, batch: bytearray | memoryview, codec: str, config: TopicConfig) -> bytearray:
         """For a topic whose `compression.type` is not the producer's."""
         header = read_header(batch)
+        levels = {
+            "gzip": config.compression_gzip_level,
+            "lz4": config.compression_lz4_level,
+            "zstd": config.compression_zstd_level,
+        }
+        try:
+            records = decode_batch(batch)
+        except BatchError as error:
+            raise InvalidBatch(str(error)) from None
         return bytearray(
             encode_batch(
-                decode_batch(batch),
+                records,
                 compression=Compression.NONE if codec == "uncompressed" else Compression[codec.upper()],
+                level=levels.get(codec, -1) if levels.get(codec, -1) != -1 else None,
                 producer_id=header.producer_id,
                 producer_epoch=header.producer_epoch,
                 base_sequence=header.base_sequence,

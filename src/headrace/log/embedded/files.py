@@ -2,7 +2,8 @@
 
 The file that was opened or asked for longest ago is closed when the bound is reached. Only the event loop's thread closes files
 to make room, so what it got from `get` stays open until it asks for another one. Other threads hold a file with `lend`; a lent
-file is not closed until it is given back, and may pass the bound for that long.
+file is not closed until it is given back, and may pass the bound for that long: a file that only another thread wanted is
+closed by it when there are too many.
 """
 
 from __future__ import annotations
@@ -19,8 +20,9 @@ class OpenFiles:
         self.disk = disk
         self._limit = limit
         self._open: dict[str, File] = {}  # in order of last use
-        self._lent: dict[str, int] = {}
-        self._orphans: list[File] = []  # forgotten while lent; closed when given back
+        self._lent: dict[File, int] = {}
+        self._never_got: set[File] = set()  # opened by `lend`, and the event loop has not asked for it
+        self._orphans: set[File] = set()  # forgotten while lent; closed when given back
         self._guard = threading.Lock()
 
     def get(self, path: str, *, create: bool = False) -> File:
@@ -28,7 +30,9 @@ class OpenFiles:
         with self._guard:
             while len(self._open) >= self._limit and self._close_oldest():
                 pass
-            return self._take(path, create)
+            file = self._take(path, create)
+            self._never_got.discard(file)
+            return file
 
     def _take(self, path: str, create: bool) -> File:
         file = self._open.pop(path, None)
@@ -41,26 +45,37 @@ class OpenFiles:
     def lend(self, path: str, *, create: bool = False) -> Iterator[File]:
         """For use on another thread, for as long as it takes."""
         with self._guard:
+            known = path in self._open
             file = self._take(path, create)
-            self._lent[path] = self._lent.get(path, 0) + 1
+            if not known:
+                self._never_got.add(file)
+            self._lent[file] = self._lent.get(file, 0) + 1
         try:
             yield file
         finally:
             with self._guard:
-                self._lent[path] -= 1
-                if not self._lent[path]:
-                    del self._lent[path]
-                    if file in self._orphans:
-                        self._orphans.remove(file)
-                        file.close()
+                self._lent[file] -= 1
+                if not self._lent[file]:
+                    del self._lent[file]
+                    self._given_back(path, file)
+
+    def _given_back(self, path: str, file: File) -> None:
+        if file in self._orphans:
+            self._orphans.remove(file)
+            file.close()
+        elif file in self._never_got and len(self._open) > self._limit:
+            self._never_got.remove(file)
+            del self._open[path]
+            file.close()
 
     def forget(self, path: str) -> None:
         """Closes the file before it is removed or renamed."""
         with self._guard:
             file = self._open.pop(path, None)
             if file is not None:
-                if path in self._lent:
-                    self._orphans.append(file)
+                self._never_got.discard(file)
+                if file in self._lent:
+                    self._orphans.add(file)
                 else:
                     file.close()
 
@@ -69,13 +84,16 @@ class OpenFiles:
             for file in self._open.values():
                 file.close()
             self._open.clear()
+            self._never_got.clear()
 
     def __len__(self) -> int:
         return len(self._open)
 
     def _close_oldest(self) -> bool:
-        for path in self._open:
-            if path not in self._lent:
-                self._open.pop(path).close()
+        for path, file in self._open.items():
+            if file not in self._lent:
+                del self._open[path]
+                self._never_got.discard(file)
+                file.close()
                 return True
         return False

@@ -61,14 +61,16 @@ class SparseIndex:
             self._timestamps.pop()
         self.saved = min(self.saved, len(self._places))
 
-    def unsaved(self) -> tuple[int, bytes]:
-        """Where in the file the new entries go, and their bytes."""
-        both = array("Q", bytes(ENTRY_BYTES * (len(self._places) - self.saved)))
-        both[0::2] = self._places[self.saved :]
-        both[1::2] = array("Q", self._timestamps[self.saved :].tobytes())
+    def unsaved(self) -> tuple[int, bytes, int]:
+        """Where in the file the new entries go, their bytes, and how many entries the file then has. Another thread may be
+        adding one: only what is whole counts."""
+        first, end = self.saved, len(self._timestamps)  # `add` appends the timestamp last
+        both = array("Q", bytes(ENTRY_BYTES * (end - first)))
+        both[0::2] = self._places[first:end]
+        both[1::2] = array("Q", self._timestamps[first:end].tobytes())
         if sys.byteorder == "little":
             both.byteswap()
-        return self.saved * ENTRY_BYTES, both.tobytes()
+        return first * ENTRY_BYTES, both.tobytes(), end
 
     @classmethod
     def load(cls, content: bytes) -> SparseIndex:

@@ -32,6 +32,7 @@ from headrace.record import crc32c
 
 BATCH = 1
 TRIM = 2
+NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 
 _FRAME = struct.Struct(">4sIQII8s")
 _ENTRY = struct.Struct(">B3x16siqqI4x")
@@ -73,8 +74,9 @@ class Journal:
         self.floor = next_sequence
         self.filled_files = 0  # grows each time a file is full: time for a checkpoint
 
-    def write(self, entries: Sequence[Entry]) -> bool:
-        """One frame, synced when this returns; False when there is no room until the next checkpoint."""
+    def write(self, entries: Sequence[Entry], *, at_any_size: bool = False) -> bool:
+        """One frame, synced when this returns; False when there is no room until the next checkpoint, or on the disk. A frame
+        larger than a file has no room either, unless `at_any_size`: then its file grows."""
         pieces: list[bytes] = [b""]
         length = 0
         for entry in entries:
@@ -98,10 +100,17 @@ class Journal:
         pieces[0] = head[:4] + crc.to_bytes(4, "big") + head[8:]
         size = -(-(_FRAME.size + length) // _BLOCK_BYTES) * _BLOCK_BYTES
         pieces.append(bytes(size - _FRAME.size - length))
-        ring_file = self._room(size)
-        if ring_file is None:
+        if size > self._file_bytes and not at_any_size:
             return False
-        ring_file.file.write(self._position, (b"".join(pieces),))
+        try:
+            ring_file = self._room(size)
+            if ring_file is None:
+                return False
+            ring_file.file.write(self._position, (b"".join(pieces),))  # what a failure leaves, the next frame covers
+        except OSError as error:
+            if error.errno not in NO_SPACE:
+                raise
+            return False
         ring_file.file.sync()
         ring_file.last_sequence = sequence
         self._position += size
@@ -119,8 +128,6 @@ class Journal:
     def _room(self, size: int) -> _RingFile | None:
         current = self._current
         if current is None or self._position + size > self._file_bytes:
-            if size > self._file_bytes:
-                return None
             if current is not None:
                 self.filled_files += 1
             current = self._free_file()
@@ -129,12 +136,7 @@ class Journal:
             self._current, self._position = current, 0
         if self._position + size > current.allocated:
             grown = max(min(self._file_bytes, current.allocated + _STEP_BYTES), self._position + size)
-            try:
-                current.file.allocate(grown)
-            except OSError as error:
-                if error.errno != errno.ENOSPC:
-                    raise
-                return None
+            current.file.allocate(grown)
             current.allocated = grown
         return current
 

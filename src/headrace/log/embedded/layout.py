@@ -7,7 +7,6 @@ topics/<name>.<topic id>/<partition>/
     <base offset, 20 digits>.log                 record batches, byte for byte as they cross the wire
     <base offset, 20 digits>.index               sparse index of that segment
     producers                                    idempotent producers' state
-    <base offset, 20 digits>.log.quarantined     a segment that recovery found broken in the middle
 """
 
 from __future__ import annotations
@@ -18,7 +17,6 @@ CHECKPOINT = "checkpoint"
 JOURNAL = "journal"
 TOPICS = "topics"
 PRODUCERS = "producers"
-QUARANTINED = ".quarantined"
 
 _NAME_KEPT = 200  # a topic's name may have 249 characters, a file's 255, and the id needs 33 of them
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from uuid import UUID
 
@@ -30,6 +31,7 @@ class Opening:
     next_sequence: int
     entries: dict[Place, list[Entry]] = field(default_factory=dict)
     recovered: int = 0
+    broken: dict[Place, Row] = field(default_factory=dict)
 
     @classmethod
     def of(cls, disk: Disk, files: OpenFiles, checkpoint: Checkpoint) -> Opening:
@@ -47,7 +49,7 @@ class Opening:
         place = (partition.topic_id, partition.index)
         row: Row | None = self.checkpoint.rows.get(place)
         interval = partition.config.index_interval_bytes
-        if self.checkpoint.clean:
+        if self.checkpoint.clean and (row is None or row.promised_end <= row.end_offset):
             if row is None:
                 return
             found = open_clean(self.disk, self.files, partition.folder, row, interval)
@@ -58,14 +60,25 @@ class Opening:
                 return
             found = recover(self.disk, self.files, partition.folder, row, promise, interval)
             self.recovered += found.changed
-        partition.restore(found.segments, found.start_offset, found.end_offset, producers_on_disk=found.producers_on_disk)
-        if found.broken:
+        partition.restore(found.segments, found.start_offset, found.end_offset, found.producers_from)
+        if found.row is not None:
             partition.broken = found.broken
+            self.broken[place] = found.row
             logger.error("partition %s-%d is damaged and refuses writes: %s", partition.topic, partition.index, found.broken)
 
-    def remove_orphans(self, known: set[UUID]) -> None:
-        """Folders of topics whose deletion was under way."""
+    def remove_orphans(self, known: Mapping[UUID, int]) -> None:
+        """Folders of topics whose deletion was under way, and of partitions that were never promised: their numbers will be
+        used again, so their removal is made durable."""
         for name in self.disk.list(TOPICS):
             topic_id = topic_id_of(name)
-            if topic_id is not None and topic_id not in known:
-                self.disk.remove_folder(f"{TOPICS}/{name}")
+            folder = f"{TOPICS}/{name}"
+            if topic_id is None:
+                continue
+            if topic_id not in known:
+                self.disk.remove_folder(folder)
+                continue
+            surplus = [inside for inside in self.disk.list(folder) if inside.isdigit() and int(inside) >= known[topic_id]]
+            for inside in surplus:
+                self.disk.remove_folder(f"{folder}/{inside}")
+            if surplus:
+                self.disk.sync_folder(folder)

@@ -13,15 +13,17 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from headrace.disk.port import Buffer
-from headrace.log.embedded.checkpoint import Row, replace_file
+from headrace.log.embedded import definitions
+from headrace.log.embedded.checkpoint import Row, SyncFailed, replace_file
 from headrace.log.embedded.commit import Write
-from headrace.log.embedded.journal import BATCH, TRIM, Entry
+from headrace.log.embedded.journal import BATCH, NO_SPACE, TRIM, Entry
 from headrace.log.embedded.layout import PRODUCERS, index_path
 from headrace.log.embedded.producers import Producers
 from headrace.log.embedded.segment import Found, Segment
 from headrace.log.errors import (
     BatchTooLarge,
     CorruptBatch,
+    DiskFull,
     InvalidBatch,
     InvalidTimestamp,
     OffsetOutOfRange,
@@ -37,7 +39,7 @@ from headrace.record import (
     stamp_append_time,
     stamp_batch,
 )
-from headrace.record.batch import decode_batch
+from headrace.record.batch import Record, decode_batch
 
 if TYPE_CHECKING:
     from headrace.log.embedded.engine import EmbeddedLog
@@ -45,8 +47,10 @@ if TYPE_CHECKING:
 _COMPRESSION = 0x07
 _TRANSACTIONAL = 0x10
 _CONTROL = 0x20
+_FSYNC = Durability.FSYNC
 _CODECS = ("uncompressed", "gzip", "snappy", "lz4", "zstd")
 _LAST_SEQUENCE = 0x7FFF_FFFF
+_NO_LIMIT_MS = 0x7FFF_FFFF_FFFF_FFFF
 _MAX_RELATIVE_OFFSET = 0x7FFF_FFFF
 
 
@@ -57,8 +61,11 @@ class EmbeddedPartition:
         "_has_unsynced",
         "_last_batch",
         "_log",
+        "_picky",
         "_producers",
+        "_producers_from",
         "_readable",
+        "_restored_end",
         "append_time_ms",
         "broken",
         "config",
@@ -87,6 +94,7 @@ class EmbeddedPartition:
         self.config = config
         self.durability = config.durability
         self.copies_wanted = config.min_insync_replicas
+        self._picky = config.compact or config.compression_type != "producer"
         self.append_time_ms = -1
         self.leader_epoch = 0
         self.start_offset = self.high_watermark = self.end_offset = 0
@@ -95,6 +103,8 @@ class EmbeddedPartition:
         self._readable: tuple[Segment | None, int] = (None, 0)  # readers stop in this segment, at this position
         self._last_batch: tuple[int, int] = (-1, 0)  # base offset and position of the newest batch
         self._producers: Producers | None = Producers()
+        self._producers_from = 0  # where to look for producers when nothing was saved of them
+        self._restored_end = 0
         self.producers_changed = False
         self._checkpointed_base = 0  # segments before it are synced and indexed for good
         self._has_unsynced = False  # `durability = flush` wrote here since the last group commit
@@ -102,7 +112,7 @@ class EmbeddedPartition:
         self.watchers: list[Changed] = []
         self.broken = ""  # what recovery found wrong, when it must not guess
 
-    def restore(self, segments: list[Segment], start_offset: int, end_offset: int, *, producers_on_disk: bool) -> None:
+    def restore(self, segments: list[Segment], start_offset: int, end_offset: int, producers_from: int) -> None:
         """Takes what a checkpoint or recovery knows."""
         self.segments = segments
         self._bases = [segment.base_offset for segment in segments]
@@ -110,8 +120,9 @@ class EmbeddedPartition:
         self.end_offset = self.high_watermark = end_offset
         if segments:
             self._readable = (segments[-1], segments[-1].size)
-        if producers_on_disk:
-            self._producers = None
+            self._checkpointed_base = segments[-1].base_offset
+        self._producers = None  # read when somebody asks
+        self._producers_from, self._restored_end = producers_from, end_offset
 
     # --- appending
 
@@ -125,21 +136,29 @@ class EmbeddedPartition:
         attributes = checked[0]
         if attributes & _CONTROL:
             raise InvalidBatch("clients may not write control batches")
+        if attributes & _COMPRESSION >= len(_CODECS):
+            raise InvalidBatch("a compression that does not exist")
         return self._append(batch, checked)
 
     def append_control(self, batch: bytearray) -> int:
         """For the broker's own markers."""
         return self._append(batch, check_batch(batch, 0, len(batch)))
 
-    def append_after_journal(self, batch: bytearray) -> int:
-        """Like `append`, for writes that must happen together: the segment is written once the journal has them all."""
-        return self._append(batch, check_batch(batch, 0, len(batch)), after_journal=True)
+    def append_after_journal(self, batch: bytearray, *, dry: bool = False) -> int:
+        """Like `append`, for writes that must happen together: the segment is written once the journal has them all. A dry one
+        only raises what could be raised."""
+        try:
+            checked = check_batch(batch, 0, len(batch))
+        except BatchError as error:
+            raise CorruptBatch(str(error)) from None
+        return self._append(batch, checked, after_journal=True, dry=dry)
 
     def _append(
         self,
         batch: bytearray | memoryview,
         checked: tuple[int, int, int, int, int, int, int, int],
         after_journal: bool = False,
+        dry: bool = False,
     ) -> int:
         attributes, last_delta, _, max_timestamp, producer_id, epoch, sequence, _ = checked
         log = self._log
@@ -149,12 +168,9 @@ class EmbeddedPartition:
         size = len(batch)
         if size > config.max_message_bytes:
             raise BatchTooLarge(f"a batch of {size} bytes, where max.message.bytes allows {config.max_message_bytes}")
-        if config.compact and not attributes & _CONTROL:
-            _require_keys(batch)
         now_ms = log.clock.now_ms()
-        codec = config.compression_type
-        if codec != "producer" and _CODECS[attributes & _COMPRESSION] != codec and not attributes & _CONTROL:
-            batch = log.recompress(batch, codec, config)
+        if self._picky and not attributes & _CONTROL:
+            batch = self._prepare(batch, attributes)
             size = len(batch)
         if config.log_append_time:
             stamp_append_time(batch, 0, size, now_ms)
@@ -162,8 +178,9 @@ class EmbeddedPartition:
         elif (
             now_ms - max_timestamp > config.message_timestamp_before_max_ms
             or max_timestamp - now_ms > config.message_timestamp_after_max_ms
+            or config.message_timestamp_before_max_ms != _NO_LIMIT_MS
         ):
-            raise InvalidTimestamp(f"timestamp {max_timestamp} is too far from the server's clock, {now_ms}")
+            _check_timestamps(batch, config, now_ms)
         last_sequence = -1
         if producer_id >= 0:
             if sequence >= 0:
@@ -175,25 +192,29 @@ class EmbeddedPartition:
                 raise InvalidBatch("an idempotent producer's batch without a sequence number")
         base_offset = self.end_offset
         stamp_batch(batch, 0, base_offset, self.leader_epoch)
-        segment = self._segment_for_write(size, base_offset + last_delta, max_timestamp, now_ms)
-        position = segment.size
-        durable = self.durability is Durability.FSYNC or after_journal
-        if after_journal or self.pending_reserved:
+        if after_journal and self.durability is Durability.MEMORY:
+            after_journal = False
+        elif self.pending_reserved:
             after_journal = True
-            segment.reserve(size, base_offset, max_timestamp)
-            self.pending_reserved += 1
-        else:
-            try:
+        try:
+            segment = self._segment_for_write(size, base_offset + last_delta, max_timestamp, now_ms)
+            position = segment.size
+            if dry:
+                return len(segment.index)  # loaded, so that nothing is left that could fail
+            if after_journal:
+                segment.reserve(size, base_offset, max_timestamp)
+                self.pending_reserved += 1
+            else:
                 segment.append(batch, base_offset, max_timestamp)
-            except OSError as error:
-                raise log.storage_error(error) from error
+        except OSError as error:
+            raise log.storage_error(error) from error
         log.changed.add(self)
         end_offset = self.end_offset = base_offset + last_delta + 1
         self._last_batch = (base_offset, position)
         if producer_id >= 0:
             self.producers.note(producer_id, epoch, sequence, last_sequence, base_offset, now_ms)
             self.producers_changed = True
-        if durable:
+        if after_journal or self.durability is _FSYNC:
             log.commit.add(
                 Write(
                     self,
@@ -214,6 +235,19 @@ class EmbeddedPartition:
                 self.tell_watchers()
         return base_offset
 
+    def _prepare(self, batch: bytearray | memoryview, attributes: int) -> bytearray | memoryview:
+        """What few topics ask for: keys in every record, another compression than the producer's."""
+        config = self.config
+        if config.compact and any(record.key is None for record in _records(batch)):
+            raise InvalidBatch("a compacted topic takes only records with a key")
+        codec = config.compression_type
+        if codec in ("producer", _CODECS[attributes & _COMPRESSION]):
+            return batch
+        batch = self._log.recompress(batch, codec, config)
+        if len(batch) > config.max_message_bytes:
+            raise BatchTooLarge(f"a batch of {len(batch)} bytes, where max.message.bytes allows {config.max_message_bytes}")
+        return batch
+
     def _take_unsynced(self) -> tuple[Segment, ...]:
         """Segments with batches that no group commit has covered: a durable batch behind them needs them on disk first."""
         if not self._has_unsynced:
@@ -222,25 +256,28 @@ class EmbeddedPartition:
         return tuple(s for s in self.segments if s.base_offset >= self._checkpointed_base)
 
     def _refuse(self) -> None:
-        if self._log.refusal is not None:
-            raise self._log.refusal
-        raise StorageError(self.broken)
+        refusal = self._log.refusal
+        reserved = isinstance(refusal, DiskFull) and self.topic == definitions.TABLE  # to delete a topic must stay possible
+        if refusal is not None and not reserved:
+            raise refusal.with_traceback(None)
+        if self.broken:
+            raise StorageError(self.broken)
 
     def _segment_for_write(self, size: int, last_offset: int, timestamp_ms: int, now_ms: int) -> Segment:
         segments = self.segments
         if segments:
             segment = segments[-1]
             config = self.config
+            if segment.first_timestamp < 0:
+                if segment.size:
+                    segment.learn_timestamps()
+                else:
+                    segment.first_timestamp = timestamp_ms
             if (
                 segment.size + size <= config.segment_bytes
                 and last_offset - segment.base_offset <= _MAX_RELATIVE_OFFSET
                 and (segment.first_timestamp < 0 or timestamp_ms - segment.first_timestamp <= config.max_segment_ms)
             ) or segment.size == 0:
-                if segment.first_timestamp < 0:
-                    if segment.size:
-                        segment.learn_timestamps()
-                    else:
-                        segment.first_timestamp = timestamp_ms
                 return segment
         return self._roll(timestamp_ms)
 
@@ -259,21 +296,25 @@ class EmbeddedPartition:
     @property
     def producers(self) -> Producers:
         if self._producers is None:
-            self._producers = self._load_producers()
+            try:
+                self._producers = self._load_producers()
+            except OSError as error:
+                raise self._log.storage_error(error) from error
         return self._producers
 
     def _load_producers(self) -> Producers:
-        """The saved state, brought up to date with the batches behind it; all batches when nothing usable was saved."""
+        """The saved state, brought up to date with the batches behind it; all batches when what was saved is of no use."""
+        loaded: tuple[Producers, int] | None
         try:
             file = self._log.files_for(self).get(f"{self.folder}/{PRODUCERS}")
             loaded = Producers.load(file.read(0, file.size()))
         except FileNotFoundError:
-            loaded = None
-        producers, from_offset = loaded if loaded is not None else (Producers(), self.start_offset)
-        if from_offset > self.end_offset:
-            producers, from_offset = Producers(), self.start_offset
+            loaded = Producers(), self._producers_from
+        if loaded is None or loaded[1] > self._restored_end:
+            loaded = Producers(), self.start_offset
+        producers, from_offset = loaded
         now_ms = self._log.clock.now_ms()
-        for segment, found in self.batches(max(from_offset, self.start_offset)):
+        for segment, found in self.batches(max(from_offset, self.start_offset), self._restored_end):
             header = segment.content(found)[:61]
             producer_id = int.from_bytes(header[43:51], "big", signed=True)
             if producer_id >= 0:
@@ -309,6 +350,8 @@ class EmbeddedPartition:
 
     def read(self, offset: int, max_bytes: int, *, at_least_one: bool = True) -> Buffer | Awaitable[Buffer]:
         if offset < self.start_offset or offset > self.end_offset:
+            if self.broken and offset > self.end_offset:
+                raise StorageError(self.broken)  # perhaps it was there: no reason for a reader to go elsewhere
             raise OffsetOutOfRange(f"offset {offset} is outside {self.start_offset} to {self.end_offset}")
         if offset >= self.high_watermark:
             if self.broken:
@@ -349,15 +392,26 @@ class EmbeddedPartition:
             for producer_id, producer in self.producers.by_id.items()
         ]
 
-    def batches(self, offset: int) -> Iterator[tuple[Segment, Found]]:
-        """Every batch from the one that holds `offset` to the end. Blocks on the disk."""
-        if not self.segments or offset >= self.end_offset:
+    def batches(self, offset: int, end: int | None = None) -> Iterator[tuple[Segment, Found]]:
+        """Every batch from the one that holds `offset` to the end, or to another offset. Blocks on the disk. Raises
+        StorageError when one of them can't be read."""
+        if end is None:
+            end = self.end_offset
+        if offset >= end:
             return
-        for segment in self.segments[max(0, bisect_right(self._bases, offset) - 1) :]:
+        number, expected = max(0, bisect_right(self._bases, offset) - 1), -1
+        while expected < end:
+            if number >= len(self.segments):
+                raise StorageError(f"{self.folder} can't be read from offset {max(expected, offset)} on")
+            segment = self.segments[number]
             _, position = segment.index.before_offset(max(0, offset - segment.base_offset))
-            for found in segment.batches(position, segment.size):
+            for found in segment.batches(position, segment.size, expected):
+                if found[1] >= end:
+                    return
+                expected = found[2] + 1
                 if found[2] >= offset:
                     yield segment, found
+            number += 1
 
     async def offset_at(self, timestamp_ms: int) -> TimedOffset | None:
         self.learn_last_segment()
@@ -372,14 +426,31 @@ class EmbeddedPartition:
         self.learn_last_segment()
 
         def find() -> TimedOffset | None:
-            best: Segment | None = None
-            for segment in self._readable_segments():
+            segments = self._readable_segments()
+            for segment in segments:
                 segment.learn_timestamps()
-                if segment.size and (best is None or segment.max_timestamp > best.max_timestamp):
-                    best = segment
-            return self._find_time(best.max_timestamp, best) if best is not None else None
+            best: TimedOffset | None = None
+            for segment in sorted(segments, key=lambda s: (-s.max_timestamp, s.base_offset)):
+                if best is not None and segment.max_timestamp < best.timestamp_ms:
+                    break
+                found = self._find_time(segment.max_timestamp, segment) or self._latest_in(segment)
+                if found is not None and (best is None or _later(found, best)):
+                    best = found
+            return best
 
         return await self._log.in_thread(find)
+
+    def _latest_in(self, segment: Segment) -> TimedOffset | None:
+        """For a segment whose largest timestamp was trimmed or is not readable yet."""
+        best: TimedOffset | None = None
+        for found in segment.batches(0, segment.size):
+            if found[1] >= self.high_watermark:
+                break
+            if found[2] >= self.start_offset and (best is None or found[3] > best.timestamp_ms):
+                for offset, when in _record_times(segment.content(found), found):
+                    if offset >= self.start_offset and (best is None or when > best.timestamp_ms):
+                        best = TimedOffset(offset, when)
+        return best
 
     def _readable_segments(self) -> list[Segment]:
         return [s for s in self.segments if s.base_offset < self.high_watermark]
@@ -394,9 +465,10 @@ class EmbeddedPartition:
                 if base >= self.high_watermark:
                     return None
                 if max_timestamp >= timestamp_ms and last >= self.start_offset:
-                    for record in decode_batch(segment.content((start, base, last, max_timestamp, size))):
-                        if record.timestamp_ms >= timestamp_ms and record.offset >= self.start_offset:
-                            return TimedOffset(record.offset, record.timestamp_ms)
+                    found = (start, base, last, max_timestamp, size)
+                    for offset, when in _record_times(segment.content(found), found):
+                        if when >= timestamp_ms and offset >= self.start_offset:
+                            return TimedOffset(offset, when)
         return None
 
     # --- forgetting
@@ -411,9 +483,11 @@ class EmbeddedPartition:
         return self.start_offset
 
     def note_trim(self, before: int) -> None:
-        if self._log.refusal is not None:
-            raise self._log.refusal
+        refusal = self._log.refusal
+        if refusal is not None and not isinstance(refusal, DiskFull):  # to trim is how a full disk gets room
+            raise refusal.with_traceback(None)
         self.start_offset = before
+        self._log.changed.add(self)  # the next checkpoint must say so: the journal forgets it
         if self.durability is not Durability.MEMORY:
             entry = Entry(TRIM, self.topic_id, self.index, 0, before, b"")
             self._log.commit.add(Write(self, None, entry, 0, 0, after_journal=True), urgent=False)
@@ -441,43 +515,48 @@ class EmbeddedPartition:
         self.config = config
         self.durability = config.durability
         self.copies_wanted = config.min_insync_replicas
+        self._picky = config.compact or config.compression_type != "producer"
         self.append_time_ms = -1
-        if self.durability is not Durability.FSYNC and self._log.commit.idle:
-            self.high_watermark = self.end_offset
 
     def row(self) -> Row:
         """How far this partition is readable, which is what a checkpoint makes safe."""
         segment, position = self._readable
-        if segment is None or segment not in self.segments[-2:]:
-            segment, position = self.segments[-1], 0
-        return Row(self.start_offset, segment.base_offset, position, self.high_watermark)
+        end_offset = self.high_watermark
+        if segment is None or segment not in self.segments:  # all that was readable is trimmed away, or nothing ever was
+            return Row(self.start_offset, self._bases[0] if self._bases else end_offset, 0, end_offset, end_offset)
+        return Row(self.start_offset, segment.base_offset, position, end_offset, end_offset)
 
     def checkpoint_steps(self) -> list[Callable[[], None]]:
         """What makes that row true, to be done in order on another thread."""
         if self.durability is Durability.MEMORY:
             return []
-        files, folder = self._log.files, self.folder
+        files, folder, disk = self._log.files, self.folder, self._log.disk
         segments = [s for s in self.segments if s.base_offset >= self._checkpointed_base]
-        self._checkpointed_base = segments[-1].base_offset if segments else 0
         sealed = segments[:-1]
+        complete_before = self.row().segment_base  # from here on a reserved batch may still be on its way
 
         def sync() -> None:
             for segment in segments:
                 if segment.size:
-                    with files.lend(segment.path) as file:
-                        file.sync()
-                    segment.save_index()
+                    _sync_segment(segment, sealed=segment in sealed)
+            if not all(segment.entry_synced for segment in segments):
+                disk.sync_folder(folder)
             for segment in sealed:
+                segment.entry_synced = True
                 segment.drop_index()
-            self._log.disk.sync_folder(folder)
+            self._checkpointed_base = complete_before
 
-        steps: list[Callable[[], None]] = [sync] if segments else []
+        steps: list[Callable[[], None]] = [sync] if any(segment.size for segment in segments) else []
         if self.producers_changed:
             self.producers_changed = False
             content = self.producers.save(self.high_watermark)
-            steps.append(lambda: replace_file(self._log.disk, f"{folder}/{PRODUCERS}", content))
+            steps.append(lambda: replace_file(disk, f"{folder}/{PRODUCERS}", content))
             files.forget(f"{folder}/{PRODUCERS}")
         return steps
+
+    def checkpoint_failed(self) -> None:
+        """What was to be saved is still to be saved."""
+        self.producers_changed = self._producers is not None and bool(self._producers.by_id)
 
     def expire_producers(self, before_ms: int) -> None:
         if self._producers is not None and self._producers.by_id:
@@ -503,11 +582,53 @@ class _CachedReads:
         return data
 
 
+def _sync_segment(segment: Segment, *, sealed: bool) -> None:
+    try:
+        if sealed:
+            segment.cut_leftovers()
+        with segment.files.lend(segment.path) as file:
+            try:
+                file.sync()
+            except OSError as error:
+                raise SyncFailed(str(error)) from error
+    except FileNotFoundError:  # all of it is reserved, and the commit thread has not come to it yet
+        return
+    try:
+        segment.save_index()
+    except OSError as error:
+        if error.errno not in NO_SPACE:  # an index is only a hint
+            raise
+
+
+def _later(one: TimedOffset, other: TimedOffset) -> bool:
+    return (one.timestamp_ms, -one.offset) > (other.timestamp_ms, -other.offset)
+
+
+def _records(batch: Buffer) -> list[Record]:
+    try:
+        return decode_batch(batch)
+    except BatchError as error:
+        raise InvalidBatch(str(error)) from None
+
+
+def _record_times(batch: Buffer, found: Found) -> list[tuple[int, int]]:
+    """Offset and timestamp of each record; only what the header says when a producer wrote records that nobody can read."""
+    try:
+        return [(record.offset, record.timestamp_ms) for record in decode_batch(batch)]
+    except BatchError:
+        return [(found[1], found[3])]
+
+
+def _check_timestamps(batch: Buffer, config: TopicConfig, now_ms: int) -> None:
+    """KIP-937: each record's own time counts, and one without a time is always in order."""
+    for record in _records(batch):
+        when = record.timestamp_ms
+        if when != -1 and (
+            now_ms - when > config.message_timestamp_before_max_ms or when - now_ms > config.message_timestamp_after_max_ms
+        ):
+            raise InvalidTimestamp(f"timestamp {when} is too far from the server's clock, {now_ms}")
+
+
 def _read_blocking(segment: Segment, offset: int, max_bytes: int, limit: int, at_least_one: bool) -> Buffer:
     with segment.files.lend(segment.path) as file:
         return segment.read(file.read, offset, max_bytes, limit, at_least_one)
-
-
-def _require_keys(batch: Buffer) -> None:
-    if any(record.key is None for record in decode_batch(batch)):
-        raise InvalidBatch("a compacted topic takes only records with a key")

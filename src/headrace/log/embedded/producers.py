@@ -75,10 +75,13 @@ class Producers:
             del self.by_id[producer_id]
 
     def save(self, end_offset: int) -> bytes:
+        """What is known from the batches below `end_offset`. Those behind it may be lost in a crash, and to remember a lost one
+        would be to answer its retry without writing it; if they are not lost, a start finds them in the log."""
         pieces = [struct.pack(">qI", end_offset, len(self.by_id))]
         for producer_id, producer in self.by_id.items():
-            pieces.append(_PRODUCER.pack(producer_id, producer.epoch, producer.last_timestamp_ms, len(producer.batches)))
-            pieces += [_BATCH.pack(*batch) for batch in producer.batches]
+            safe = [batch for batch in producer.batches if batch[2] < end_offset]
+            pieces.append(_PRODUCER.pack(producer_id, producer.epoch, producer.last_timestamp_ms, len(safe)))
+            pieces += [_BATCH.pack(*batch) for batch in safe]
         body = b"".join(pieces)
         return _MAGIC + crc32c(body).to_bytes(4, "big") + body
 

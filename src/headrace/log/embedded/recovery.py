@@ -7,10 +7,13 @@ and what is whole, sound and next in line is kept. The first thing that is not e
     behind everything that was promised     it is the torn end of a write that nobody was told about, and is cut off
     inside what was promised                it is damage: the partition keeps what lies before, refuses everything else,
                                             and says so, until somebody restores it. Recovery never guesses.
+
+All that is kept is synced before the journal may be used again.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from headrace.disk.port import Disk
@@ -18,8 +21,10 @@ from headrace.log.embedded.checkpoint import Row
 from headrace.log.embedded.files import OpenFiles
 from headrace.log.embedded.index import ENTRY_BYTES, SparseIndex
 from headrace.log.embedded.journal import BATCH, Entry
-from headrace.log.embedded.layout import PRODUCERS, index_path, segment_base, segment_path
+from headrace.log.embedded.layout import index_path, segment_base, segment_path
 from headrace.log.embedded.segment import Segment
+
+_Found = list[tuple[int, str]]  # base offset and path of each segment's file
 
 
 @dataclass(slots=True)
@@ -28,6 +33,7 @@ class Promise:
 
     start_offset: int = 0
     end_offset: int = 0
+    written: bool = False  # something was written to its place again
 
 
 @dataclass(slots=True)
@@ -35,102 +41,128 @@ class Recovered:
     segments: list[Segment]
     start_offset: int
     end_offset: int
-    producers_on_disk: bool
+    producers_from: int  # no idempotent producer wrote below it, unless the file `producers` says so
     changed: bool  # something was cut or written again
     broken: str = ""
+    row: Row | None = None  # of a broken partition: what the next start must know of it
 
 
-def redo(disk: Disk, folder: str, entries: list[Entry], row: Row | None) -> Promise:
+def redo(disk: Disk, folder: str, entries: Sequence[Entry], row: Row | None) -> Promise:
     """Writes the journal's batches for one partition to their places again."""
     promise = Promise(start_offset=row.start_offset if row else 0)
+    ends: dict[int, int] = {}  # of the batches of each segment
     for entry in entries:
-        if entry.kind != BATCH:
+        if entry.kind == BATCH:
+            base = int.from_bytes(entry.content[:8], "big")
+            end_offset = base + int.from_bytes(entry.content[23:27], "big") + 1
+            ends[entry.segment_base] = max(ends.get(entry.segment_base, 0), end_offset)
+        else:
             promise.start_offset = max(promise.start_offset, entry.position)
-    touched = {}
+    promise.end_offset = max(ends.values(), default=0)
+    if _shortened(disk, folder, row):
+        return promise  # to write behind the hole would hide it
+    files = {}
+    for base, end_offset in ends.items():
+        path = segment_path(folder, base)
+        if end_offset > promise.start_offset or disk.exists(path):  # else it was trimmed, and its file is gone already
+            files[base] = disk.open(path, create=True)
     for entry in entries:
-        if entry.kind != BATCH:
-            continue
-        base = int.from_bytes(entry.content[:8], "big")
-        end_offset = base + int.from_bytes(entry.content[23:27], "big") + 1
-        promise.end_offset = max(promise.end_offset, end_offset)
-        if end_offset <= promise.start_offset and not disk.exists(segment_path(folder, entry.segment_base)):
-            continue  # trimmed, and its segment is gone already
-        path = segment_path(folder, entry.segment_base)
-        if path not in touched:
-            touched[path] = disk.open(path, create=True)
-        touched[path].write(entry.position, (entry.content,))
-    for file in touched.values():
+        if entry.kind == BATCH and entry.segment_base in files:
+            files[entry.segment_base].write(entry.position, (entry.content,))
+            promise.written = True
+    for file in files.values():
         file.close()
     return promise
 
 
+def _shortened(disk: Disk, folder: str, row: Row | None) -> bool:
+    """Something that was safe is not there any more."""
+    path = segment_path(folder, row.segment_base) if row else ""
+    return row is not None and disk.exists(path) and disk.size(path) < row.position
+
+
 def open_clean(disk: Disk, files: OpenFiles, folder: str, row: Row, interval: int) -> Recovered:
-    """After a clean end the checkpoint is the whole truth."""
+    """After a clean end the checkpoint is the whole truth; only that the files are there is looked at."""
+    kept, _ = _without_trimmed(_segments(disk, folder), row, row.start_offset)
+    sizes = {base: disk.size(path) for base, path in kept}
+    whole = row.position <= sizes.get(row.segment_base, 0)
+    begins = min(sizes, default=row.end_offset) <= row.start_offset
+    if not whole or not begins:
+        return recover(disk, files, folder, row, Promise(row.start_offset), interval)
     segments = [
-        Segment(files, folder, base, interval, row.position if base == row.segment_base else disk.size(path))
-        for base, path in _segments(disk, folder)
+        Segment(files, folder, base, interval, row.position if base == row.segment_base else size)
+        for base, size in sizes.items()
         if base <= row.segment_base
     ]
-    return Recovered(segments, row.start_offset, row.end_offset, disk.exists(f"{folder}/{PRODUCERS}"), changed=False)
+    return Recovered(segments, row.start_offset, row.end_offset, producers_from=row.end_offset, changed=False)
 
 
 def recover(disk: Disk, files: OpenFiles, folder: str, row: Row | None, promise: Promise, interval: int) -> Recovered:
     """Finds the end of one partition after a crash."""
-    found = _segments(disk, folder)
-    promised_end = max(promise.end_offset, row.end_offset if row else 0)
     start_offset = promise.start_offset
-    if row is not None and any(base == row.segment_base for base, _ in found):
-        end_offset, from_base, from_position = row.end_offset, row.segment_base, row.position
+    promised_end = max(promise.end_offset, row.promised_end if row else 0)
+    found, trimmed = _without_trimmed(_segments(disk, folder), row, start_offset)
+    _remove(disk, files, folder, trimmed)
+    if row is not None and (row.position == 0 or any(base == row.segment_base for base, _ in found)):
+        safe = row
     else:  # nothing of it was checkpointed, or a trim took that segment away
-        end_offset = from_base = found[0][0] if found and found[0][0] <= start_offset else start_offset
-        from_position = 0
-    result = Recovered([], start_offset, end_offset, producers_on_disk=True, changed=False)
-    for base, path in found:
-        size = disk.size(path)
-        if base < from_base:
-            result.segments.append(Segment(files, folder, base, interval, size))
-        elif base == result.end_offset or base == from_base:
-            _take_segment(
-                disk,
-                files,
-                result,
-                Segment(files, folder, base, interval, size),
-                from_position if base == from_base else 0,
-                promised_end,
-            )
+        first = found[0][0] if found and found[0][0] <= start_offset else start_offset
+        safe = Row(start_offset, first, 0, first, 0)
+    result = Recovered(
+        [],
+        start_offset,
+        safe.end_offset,
+        producers_from=row.end_offset if row else 0,
+        changed=promise.written or bool(trimmed),
+    )
+    surplus = []
+    for number, (base, path) in enumerate(found):
+        segment = Segment(files, folder, base, interval, disk.size(path))
+        if base < safe.segment_base:
+            result.segments.append(segment)
+        elif result.broken:
+            continue
+        elif base in (safe.segment_base, result.end_offset):
+            position = safe.position if base == safe.segment_base else 0
+            next_base = found[number + 1][0] if number + 1 < len(found) else -1
+            _take_segment(result, segment, position, promised_end, next_base)
         elif base < promised_end:
-            result.broken = result.broken or f"{path} begins at {base}, behind a gap from {result.end_offset}"
+            result.broken = f"{path} begins at {base}, behind a gap from {result.end_offset}"
         else:
-            files.forget(path)
-            disk.remove(path)
-            result.changed = True
+            surplus.append((base, path))
     if not result.broken and result.end_offset < promised_end:
         result.broken = f"{folder} ends at offset {result.end_offset}, but {promised_end} was promised"
     if not result.broken and result.segments and result.segments[0].base_offset > start_offset:
         result.broken = f"{folder} begins at offset {result.segments[0].base_offset} instead of {start_offset}"
-    if result.changed:
+    if result.broken:
+        result.row = Row(start_offset, safe.segment_base, safe.position, safe.end_offset, promised_end)
+        result.start_offset = min(start_offset, result.end_offset)
+        surplus = []
+    elif result.end_offset < start_offset:  # the trim was promised, what lay before it was not: offsets never go back
+        surplus += [(segment.base_offset, segment.path) for segment in result.segments]
+        result.segments, result.end_offset = [], start_offset
+    _remove(disk, files, folder, surplus)
+    if result.changed or surplus:
+        result.changed = True
         for segment in result.segments:
-            if segment.base_offset >= from_base:
-                with files.lend(segment.path, create=True) as file:
+            if segment.base_offset >= safe.segment_base:
+                with files.lend(segment.path) as file:
                     file.sync()
         disk.sync_folder(folder)
-    result.start_offset = min(start_offset, result.end_offset)
     return result
 
 
-def _take_segment(disk: Disk, files: OpenFiles, result: Recovered, segment: Segment, position: int, promised_end: int) -> None:
+def _take_segment(result: Recovered, segment: Segment, position: int, promised_end: int, next_base: int) -> None:
     """Adds a segment as far as it is sound, reading it from a position that was safe."""
-    if result.broken:
-        return
-    size = segment.size
+    files, size = segment.files, segment.size
     if size < position:
         result.broken = f"{segment.path} has {size} bytes where {position} were safe"
-        return
+        position, result.end_offset = 0, segment.base_offset
     valid = position
     for start, _, last, _, length in segment.batches(position, size, result.end_offset):
         valid, result.end_offset = start + length, last + 1
-    if valid < size:
-        if result.end_offset < promised_end:
+    if valid < size and not result.broken:
+        if result.end_offset < promised_end and result.end_offset != next_base:
             result.broken = (
                 f"{segment.path} is damaged at byte {valid}, offset {result.end_offset}; {promised_end} was promised"
             )
@@ -140,20 +172,39 @@ def _take_segment(disk: Disk, files: OpenFiles, result: Recovered, segment: Segm
             result.changed = True
     result.changed = result.changed or valid > position
     _cut_index(files, segment, position)
-    result.segments.append(Segment(segment.files, segment.folder, segment.base_offset, segment.index_interval, valid))
+    result.segments.append(Segment(files, segment.folder, segment.base_offset, segment.index_interval, valid))
 
 
 def _cut_index(files: OpenFiles, segment: Segment, position: int) -> None:
-    """Index entries behind the checkpoint may point at what is now other bytes."""
+    """Index entries behind the checkpoint may point at what is now other bytes. The cut is synced: were it lost later, such
+    entries would stand between true ones."""
     try:
         file = files.get(index_path(segment.folder, segment.base_offset))
     except FileNotFoundError:
         return
-    index = SparseIndex.load(file.read(0, file.size()))
+    size = file.size()
+    index = SparseIndex.load(file.read(0, size))
     index.cut(position)
-    file.truncate(len(index) * ENTRY_BYTES)
+    if size > len(index) * ENTRY_BYTES:
+        file.truncate(len(index) * ENTRY_BYTES)
+        file.sync()
 
 
-def _segments(disk: Disk, folder: str) -> list[tuple[int, str]]:
+def _segments(disk: Disk, folder: str) -> _Found:
     bases = [base for name in disk.list(folder) if (base := segment_base(name)) is not None]
     return [(base, segment_path(folder, base)) for base in sorted(bases)]
+
+
+def _without_trimmed(found: _Found, row: Row | None, start_offset: int) -> tuple[_Found, _Found]:
+    """The segments, and those that lie wholly below the start: they were removed once, or were about to be."""
+    bounds = {base for base, _ in found} | ({row.segment_base} if row else set())
+    last_before_start = max((base for base in bounds if base <= start_offset), default=-1)
+    return [item for item in found if item[0] >= last_before_start], [item for item in found if item[0] < last_before_start]
+
+
+def _remove(disk: Disk, files: OpenFiles, folder: str, found: _Found) -> None:
+    for base, path in found:
+        index = index_path(folder, base)
+        for name in (path, index) if disk.exists(index) else (path,):
+            files.forget(name)
+            disk.remove(name)

@@ -22,12 +22,11 @@ def expired_before(partition: EmbeddedPartition, now_ms: int) -> int:
         end = segments[number + 1].base_offset if number + 1 < len(segments) else partition.end_offset
         if end > partition.high_watermark or segment.size == 0:
             break
-        last = number + 1 == len(segments)
-        too_much = excess >= segment.size and not last
+        too_much = config.retention_bytes >= 0 and excess >= segment.size
         too_old = False
         if not too_much and config.retention_ms >= 0:
             segment.learn_timestamps()
-            too_old = now_ms - segment.max_timestamp > config.retention_ms
+            too_old = 0 <= segment.max_timestamp < now_ms - config.retention_ms  # records without a time have no age
         if not (too_much or too_old):
             break
         excess -= segment.size

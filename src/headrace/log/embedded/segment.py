@@ -123,6 +123,8 @@ class Segment:
 
     def batches(self, position: int, end: int, expected: int = -1) -> Iterator[Found]:
         """Every batch from a position on; stops before the first one that is not whole, sound and next in line."""
+        if position >= end:
+            return
         with self.files.lend(self.path) as file:
             while position < end:
                 data = file.read(position, min(_SCAN_BYTES, end - position))
@@ -165,36 +167,46 @@ class Segment:
 
     def _complete(self, index: SparseIndex) -> SparseIndex:
         """Scans from the last entry to the end of the segment, so that the index and the timestamps are whole."""
+        size = self.size
         position, next_entry_at, max_timestamp = 0, 0, -1
         if len(index):
             _, position, max_timestamp = index.entry(len(index) - 1)
             next_entry_at = position + self.index_interval
-        for start, base, _, timestamp, _ in self.batches(position, self.size):
+        for start, base, _, timestamp, _ in self.batches(position, size):
             max_timestamp = max(max_timestamp, timestamp)
             if start >= next_entry_at:
                 index.add(base - self.base_offset, start, max_timestamp)
                 next_entry_at = start + self.index_interval
-        self.max_timestamp, self.next_entry_at, self._index = max_timestamp, next_entry_at, index
+        if self.size == size:  # else the event loop has loaded it meanwhile, and has more
+            self.max_timestamp, self.next_entry_at, self._index = max_timestamp, next_entry_at, index
         return index
 
     def learn_timestamps(self) -> None:
-        """For a segment that was written before this start: its first and its largest timestamp."""
+        """For a segment that was written before this start: the largest timestamp of its first batch, and of all."""
         if self.first_timestamp < 0 and self.size:
-            if self.max_timestamp < 0:
+            if self._index is None and self.max_timestamp < 0:
                 self._load_index()
             with self.files.lend(self.path) as file:
                 header = file.read(0, HEADER_BYTES)
-            self.first_timestamp = int.from_bytes(header[27:35], "big", signed=True)
+            self.first_timestamp = int.from_bytes(header[35:43], "big", signed=True)
 
     def save_index(self) -> None:
         """Appends the entries that are not in the file yet; not synced, because an index is only a hint."""
         index = self._index
         if index is not None and index.saved < len(index):
-            entries = len(index)
-            where, content = index.unsaved()
+            where, content, entries = index.unsaved()
             with self.files.lend(index_path(self.folder, self.base_offset), create=True) as file:
+                if where == 0 and file.size():
+                    file.truncate(0)  # of another life, or found to be wrong
                 file.write(where, (content,))
             index.saved = entries
+
+    def cut_leftovers(self) -> None:
+        """For a segment that is written to no more: behind its end may be what a failed write left, and once the segment is
+        not the last one, a start takes its size from the file."""
+        with self.files.lend(self.path) as file:
+            if file.size() > self.size:
+                file.truncate(self.size)
 
     def drop_index(self) -> None:
         """Gives the memory of a saved index back; it is read again when somebody asks."""

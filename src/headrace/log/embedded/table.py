@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 _REWRITE_FACTOR = 4
 _REWRITE_FROM_BYTES = 1024 * 1024
 _REWRITE_STEP_BYTES = 256 * 1024
+_ROW_BYTES = 16  # about what a record takes beside its key and value
 
 
 class EmbeddedTable:
@@ -65,14 +66,15 @@ class EmbeddedTable:
             assert key is not None
             old = self._rows.pop(key, None)
             if old is not None:
-                self._live_bytes -= len(key) + len(old)
+                self._live_bytes -= len(key) + len(old) + _ROW_BYTES
             if value is not None:
                 self._rows[key] = value
-                self._live_bytes += len(key) + len(value)
+                self._live_bytes += len(key) + len(value) + _ROW_BYTES
 
     async def _rewrite(self) -> None:
         """All rows once more at the end, step by step, so that nobody waits long; then the past is trimmed."""
         try:
+            self.partition.roll_now()  # so that what lies before goes with its file
             first = self.partition.end_offset
             keys = list(self._rows)
             while keys:
@@ -87,7 +89,6 @@ class EmbeddedTable:
                 if step:
                     self.partition.append(self.batch(step))
                 await self._log.synced()
-            self.partition.roll_now()
             await self.partition.trim(min(first, self.partition.high_watermark))
         finally:
             self._rewriting = False

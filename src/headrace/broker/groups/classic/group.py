@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
 
+from headrace.broker.groups.budget import Budget, size_of_name
 from headrace.broker.groups.countdown import Countdown
 from headrace.broker.groups.errors import (
     CoordinatorNotAvailable,
@@ -27,7 +28,6 @@ from headrace.broker.groups.errors import (
 )
 from headrace.broker.groups.group import Committer, GroupDescription, GroupKind
 from headrace.broker.groups.records import GroupRow
-from headrace.broker.groups.settings import MAX_MEMBERSHIP_BYTES, OVERHEAD_BYTES
 from headrace.broker.groups.subscription import CONSUMER_PROTOCOL_TYPE, MalformedSubscription, subscribed_topics
 from headrace.clock import Clock
 
@@ -53,26 +53,6 @@ _REACHED_FROM: Mapping[State, frozenset[State]] = {
 }
 
 
-class Budget:
-    """Counts the bytes that clients make the coordinator keep, over all groups. Whoever adds some asks `fits` first."""
-
-    __slots__ = ("used_bytes",)
-
-    def __init__(self) -> None:
-        self.used_bytes = 0
-
-    def fits(self, size_bytes: int) -> bool:
-        return self.used_bytes + size_bytes <= MAX_MEMBERSHIP_BYTES
-
-
-def group_size_bytes(group_id: str) -> int:
-    return OVERHEAD_BYTES + len(group_id)
-
-
-def pending_size_bytes(member_id: str) -> int:
-    return OVERHEAD_BYTES + len(member_id)
-
-
 class ClassicGroup:
     kind = GroupKind.CLASSIC
 
@@ -80,7 +60,7 @@ class ClassicGroup:
         self.group_id = group_id
         self._clock = clock
         self._budget = budget
-        self._budget.used_bytes += group_size_bytes(group_id)
+        self._budget.used_bytes += size_of_name(group_id)
         self.state = State.EMPTY
         self.previous_state = State.DEAD
         self.state_timestamp_ms: int | None = clock.now_ms()
@@ -187,8 +167,8 @@ class ClassicGroup:
         for member in self.members.values():
             member.session.stop()
             self._budget.used_bytes -= member.size_bytes
-        self._budget.used_bytes -= group_size_bytes(self.group_id)
-        self._budget.used_bytes -= sum(map(pending_size_bytes, self.pending_members))
+        self._budget.used_bytes -= size_of_name(self.group_id)
+        self._budget.used_bytes -= sum(map(size_of_name, self.pending_members))
 
     # -- members
 
@@ -279,13 +259,13 @@ class ClassicGroup:
 
     def add_pending(self, member_id: str, session: Countdown) -> None:
         self.pending_members[member_id] = session
-        self._budget.used_bytes += pending_size_bytes(member_id)
+        self._budget.used_bytes += size_of_name(member_id)
 
     def forget_pending(self, member_id: str) -> None:
         session = self.pending_members.pop(member_id, None)
         if session is not None:
             session.stop()
-            self._budget.used_bytes -= pending_size_bytes(member_id)
+            self._budget.used_bytes -= size_of_name(member_id)
 
     def park_join(self, member: Member, reply: JoinReply) -> None:
         """A second JoinGroup of the same member takes the place of the first, whose connection is surely gone."""
@@ -324,7 +304,7 @@ class ClassicGroup:
             if joined is None:
                 return False
             logger.info(
-                "group %s: leader %s did not rejoin in time, %s leads now",
+                "group %r: leader %r did not rejoin in time, %r leads now",
                 self.group_id,
                 leader.member_id,
                 joined.member_id,
@@ -388,7 +368,7 @@ class ClassicGroup:
         try:
             return frozenset().union(*(subscribed_topics(member.metadata(self.protocol)) for member in self.members.values()))
         except MalformedSubscription as error:
-            logger.warning("group %s: a member's subscription can't be read: %s", self.group_id, error)
+            logger.warning("group %r: a member's subscription can't be read: %s", self.group_id, error)
             return None
 
     def _withdraw_support(self, member: Member) -> None:

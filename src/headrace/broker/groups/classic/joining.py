@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from uuid import UUID
 
+from headrace.broker.groups.budget import Budget
 from headrace.broker.groups.errors import (
     CoordinatorNotAvailable,
     GroupError,
@@ -22,7 +23,7 @@ from headrace.broker.groups.errors import (
 )
 from headrace.broker.groups.settings import NEW_MEMBER_JOIN_TIMEOUT_MS, OVERHEAD_BYTES
 
-from .group import Budget, ClassicGroup, State
+from .group import ClassicGroup, State
 from .member import Join, JoinReply, Member, protocols_size_bytes
 from .rebalance import Rebalance
 
@@ -108,7 +109,7 @@ class Joining:
             group.grew_while_initial = True
         group.add(member, reply)
         member.session.restart(NEW_MEMBER_JOIN_TIMEOUT_MS)
-        self._rebalance.prepare_or_complete(group, f"member {member_id} joins{_because(join)}")
+        self._rebalance.prepare_or_complete(group, f"member {member_id!r} joins{_because(join)}")
 
     def _rejoin(self, group: ClassicGroup, join: Join, reply: JoinReply) -> None:
         group.check_member(join.member_id, join.group_instance_id)
@@ -125,7 +126,7 @@ class Joining:
             # A leader may rejoin with nothing changed: the topics it assigns may have (new partitions).
             group.update(member, join.protocols, join.session_timeout_ms, join.rebalance_timeout_ms)
             group.park_join(member, reply)
-            self._rebalance.prepare_or_complete(group, f"member {member.member_id} rejoins{_because(join)}")
+            self._rebalance.prepare_or_complete(group, f"member {member.member_id!r} rejoins{_because(join)}")
 
     def _replace(self, group: ClassicGroup, join: Join, former_id: str, member_id: str, reply: JoinReply) -> None:
         former = group.members[former_id]
@@ -137,7 +138,7 @@ class Joining:
         if group.state is not State.STABLE or group.select_protocol() != group.protocol:
             # In CompletingRebalance the leader may already be assigning to the former id, so a new round is needed too.
             group.park_join(member, reply)
-            self._rebalance.prepare_or_complete(group, f"static member {member_id} changes{_because(join)}")
+            self._rebalance.prepare_or_complete(group, f"static member {member_id!r} changes{_because(join)}")
             return
 
         group.park_join(member, reply)
@@ -170,4 +171,4 @@ class Joining:
 
 
 def _because(join: Join) -> str:
-    return f": {join.reason}" if join.reason else ""
+    return f": {join.reason!r}" if join.reason else ""

@@ -42,7 +42,7 @@ class Rebalance:
             group.assign({})
             self.propagate(group, RebalanceInProgress())
         self.stop_sync(group)
-        logger.info("group %s leaves generation %d: %s", group.group_id, group.generation, reason)
+        logger.info("group %r leaves generation %d: %s", group.group_id, group.generation, reason)
         initial = group.state is State.EMPTY
         group.move_to(State.PREPARING_REBALANCE)
         if initial:
@@ -67,7 +67,7 @@ class Rebalance:
         for member in late:
             group.remove(member.member_id)
         if late:
-            logger.info("group %s: %d members did not rejoin and are removed", group.group_id, len(late))
+            logger.info("group %r: %d members did not rejoin and are removed", group.group_id, len(late))
         if group.members and not group.elect_joined_leader():
             # Only silent static members are left. Their sessions decide.
             self._wait_for_joins(group)
@@ -76,7 +76,7 @@ class Rebalance:
         if not group.members:
             self._save_empty(group)
             return
-        logger.info("group %s: generation %d with %d members", group.group_id, group.generation, len(group.members))
+        logger.info("group %r: generation %d with %d members", group.group_id, group.generation, len(group.members))
         for member in tuple(group.members.values()):
             group.answer_join(member, group.joined(member.member_id))
             member.keep_alive()
@@ -128,7 +128,7 @@ class Rebalance:
         if member.satisfies_heartbeat:
             member.keep_alive()
         else:
-            self.remove(group, member, f"nothing heard of member {member_id}")
+            self.remove(group, member, f"nothing heard of member {member_id!r}")
 
     def _sync_time_is_up(self, group: ClassicGroup) -> None:
         if group.state not in (State.COMPLETING_REBALANCE, State.STABLE) or not group.unsynced_members:
@@ -165,4 +165,4 @@ class Rebalance:
             self.store.put_group(group.group_id, group.row({}))
         except GroupError as error:
             # After a crash the previous generation would come back and time out: safe, since nobody is in this one.
-            logger.warning("group %s is empty, which could not be kept: %s", group.group_id, error)
+            logger.warning("group %r is empty, which could not be kept: %s", group.group_id, error)

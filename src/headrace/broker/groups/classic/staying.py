@@ -59,6 +59,6 @@ def _leave(group: ClassicGroup, leaver: Leaver) -> GroupError | None:
             group.check_member(member_id, leaver.group_instance_id)
         except GroupError as error:
             return error
-    logger.info("group %s: member %s leaves: %s", group.group_id, member_id, leaver.reason or "no reason given")
+    logger.info("group %r: member %r leaves: %r", group.group_id, member_id, leaver.reason or "no reason given")
     group.remove(member_id)
     return None

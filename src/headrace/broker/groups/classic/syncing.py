@@ -58,7 +58,7 @@ class Syncing:
         # Kept for members only, and every member has one: an empty one if the leader forgot it.
         assignments = {member_id: given.get(member_id, b"") for member_id in group.members}
         if any(member_id not in given for member_id in group.members):
-            logger.warning("group %s: the leader left members without assignment", group.group_id)
+            logger.warning("group %r: the leader left members without assignment", group.group_id)
 
         def durable(error: GroupError | None) -> None:
             if group.state is not State.COMPLETING_REBALANCE or group.generation != sync.generation:

@@ -1,0 +1,45 @@
+"""`python -m suites NAME [-k PATTERN] [--all] [--bootstrap HOST:PORT]`"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import importlib
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from headrace.testing import HeadraceServer
+from suites.result import Result
+
+SUITES = {"kafka-python": "suites.kafka_python", "kafka-cli": "suites.kafka_cli", "kombu": "suites.kombu"}
+SETTINGS = {"num.partitions": 4, "group.initial.rebalance.delay.ms": 0, "group.min.session.timeout.ms": 100}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m suites", description="Run another project's tests on Headrace.")
+    parser.add_argument("suite", choices=SUITES)
+    parser.add_argument("-k", metavar="PATTERN", dest="pattern", help="only what matches: a pytest expression, or a step's name")
+    parser.add_argument("--all", action="store_true", help="also what needs features that Headrace does not have yet")
+    parser.add_argument("--bootstrap", metavar="HOST:PORT", help="run on this server; otherwise one is started")
+    given = parser.parse_args()
+    suite = importlib.import_module(SUITES[given.suite])
+    started = time.monotonic()
+    with contextlib.ExitStack() as stack:
+        work = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="headrace-suite-")))
+        bootstrap = given.bootstrap or stack.enter_context(HeadraceServer(settings=SETTINGS)).kafka
+        result = suite.run(bootstrap, given.pattern, given.all, work)
+        return report(given.suite, result, time.monotonic() - started)
+
+
+def report(name: str, result: Result, seconds: float) -> int:
+    for test, why in result.failed.items():
+        sys.stdout.write(f"FAILED {test}: {why}\n")
+    passed, failed, skipped = len(result.passed), len(result.failed), len(result.skipped)
+    sys.stdout.write(f"{name}: {passed} passed, {failed} failed, {skipped} skipped in {seconds:.0f} s\n")
+    return 0 if passed and not failed else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
