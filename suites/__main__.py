@@ -20,7 +20,9 @@ SETTINGS = {"num.partitions": 4, "group.initial.rebalance.delay.ms": 0, "group.m
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m suites", description="Run another project's tests on Headrace.")
     parser.add_argument("suite", choices=SUITES)
-    parser.add_argument("-k", metavar="PATTERN", dest="pattern", help="only what matches: a pytest expression, or a step's name")
+    parser.add_argument(
+        "-k", metavar="PATTERN", dest="pattern", help="only what matches: a pytest expression, or a step's name"
+    )
     parser.add_argument("--all", action="store_true", help="also what needs features that Headrace does not have yet")
     parser.add_argument("--bootstrap", metavar="HOST:PORT", help="run on this server; otherwise one is started")
     given = parser.parse_args()

@@ -20,7 +20,7 @@ LEFT_OUT = {
 NOT_YET = "transaction"  # as a pytest expression
 
 # The distribution leaves out test/service.py. With KAFKA_URI set only this much of it is used.
-SERVICE = '''
+SERVICE = """
 class ExternalService:
     def __init__(self, host, port):
         self.host, self.port = host, port
@@ -31,7 +31,7 @@ class ExternalService:
 
 
 class SpawnedService: pass
-'''
+"""
 
 
 def run(bootstrap: str, pattern: str | None, everything: bool, work: Path) -> Result:

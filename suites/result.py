@@ -15,8 +15,8 @@ class Result:
 
 
 def from_junit(report: Path) -> Result:
-    """One verdict for each test. A test that was run again has several entries, of which the last without children is no
-    proof of success: any failure or error among them counts, unless the plugin that reran it wrote a pass as well."""
+    """One verdict for each test. A test that was run again has an entry for each run, and only the last run's entry tells
+    of a failure: so a failure among them counts."""
     result = Result()
     verdicts: dict[str, tuple[str, str]] = {}
     for case in ElementTree.parse(report).iter("testcase"):

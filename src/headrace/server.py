@@ -7,6 +7,7 @@ import base64
 import gc
 import ipaddress
 import logging
+import resource
 import signal
 import uuid
 from collections.abc import Mapping
@@ -64,6 +65,7 @@ class Server:
             clock,
             defaults=settings.topic_defaults,
             folder=str(self.options.data.resolve()),
+            max_open_files=_open_files_for_segments(),
             retention_interval_s=settings.get_int("log.retention.check.interval.ms") / 1000,
             producer_expiration_ms=settings.get_int("producer.id.expiration.ms"),
         )
@@ -90,6 +92,15 @@ class Server:
             self._broker.close()
         if self._log is not None:
             await self._log.close()
+
+
+def _open_files_for_segments() -> int:
+    """As many descriptors as the system gives, less what connections may need; a few thousand are enough for anybody."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = 65_536 if hard == resource.RLIM_INFINITY else min(hard, 65_536)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    return min(4096, wanted // 2)
 
 
 def refuse_public_bind(host: str) -> None:

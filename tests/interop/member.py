@@ -50,6 +50,7 @@ def kafka_python(bootstrap: str, group: str, topic: str, session_timeout_ms: int
         session_timeout_ms=session_timeout_ms,
         heartbeat_interval_ms=session_timeout_ms // 3,
         auto_offset_reset="earliest",
+        metadata_max_age_ms=500,  # its leader may assign before it has metadata, and corrects that when it gets some
         **config,
     )
     owned = None

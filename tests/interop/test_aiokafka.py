@@ -222,7 +222,7 @@ def test_members_share_leave_and_resume(assignor, make_topic, unique, play):
         second = await member()
         await eventually(lambda: len(first.assignment()) == len(second.assignment()) == 2)
         assert Revoked.count >= 4
-        await first.commit({p: (15, "so far") for p in first.assignment()})
+        await first.commit(dict.fromkeys(first.assignment(), (15, "so far")))
         assert await first.committed(next(iter(first.assignment()))) == 15
         await first.stop()
         await eventually(lambda: len(second.assignment()) == 4)

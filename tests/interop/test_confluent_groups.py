@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from itertools import chain
 from typing import Any
 
 import pytest
@@ -83,7 +84,7 @@ def shared_out(readers: list[Reader], partitions: int) -> bool:
     """Every partition has one owner, and no member has two more than another."""
     owned = [r.owns for r in readers]
     counts = [len(o) for o in owned]
-    return sorted(sum(owned, [])) == list(range(partitions)) and max(counts) - min(counts) <= 1
+    return sorted(chain.from_iterable(owned)) == list(range(partitions)) and max(counts) - min(counts) <= 1
 
 
 def fill(bootstrap: str, topic: str, partitions: int, each: int) -> None:
@@ -106,7 +107,7 @@ def test_members_share_the_partitions_as_they_come_and_go(assignor, bootstrap, m
     settle(everyone, lambda: shared_out(everyone, 6), "three members share")
     fill(bootstrap, topic, 6, 20)
     settle(everyone, lambda: sum(len(r.messages) for r in everyone) >= 120, "everything is read")
-    times_read = Counter(sum((r.messages for r in everyone), []))
+    times_read = Counter(chain.from_iterable(r.messages for r in everyone))
     assert times_read == Counter({(p, n): 1 for p in range(6) for n in range(20)})
     first.consumer.close()
     settle([second, third], lambda: shared_out([second, third], 6), "the one that left has handed over")

@@ -171,19 +171,20 @@ def test_a_batch_over_max_message_bytes_is_refused_by_name(make_topic, bootstrap
     assert errors[1] is None
 
 
+FAR_AHEAD_MS = 9 * 10**12
 REFUSED = {
-    "no key in a compacted topic": ({"cleanup.policy": "compact"}, {"value": b"x"}, KafkaError.INVALID_RECORD),
-    "a time too far ahead": ({"message.timestamp.after.max.ms": "1000"}, {"value": b"x", "timestamp": 9 * 10**12}, KafkaError.INVALID_TIMESTAMP),
-    "a time too long ago": ({"message.timestamp.before.max.ms": "1000"}, {"value": b"x", "timestamp": 1000}, KafkaError.INVALID_TIMESTAMP),
-}  # fmt: skip
+    "no key in a compacted topic": ({"cleanup.policy": "compact"}, 0, KafkaError.INVALID_RECORD),
+    "a time too far ahead": ({"message.timestamp.after.max.ms": "1000"}, FAR_AHEAD_MS, KafkaError.INVALID_TIMESTAMP),
+    "a time too long ago": ({"message.timestamp.before.max.ms": "1000"}, 1000, KafkaError.INVALID_TIMESTAMP),
+}
 
 
-@pytest.mark.parametrize(("config", "record", "expected"), REFUSED.values(), ids=REFUSED)
-def test_a_record_against_its_topics_rules_is_refused_by_name(config, record, expected, make_topic, bootstrap):
+@pytest.mark.parametrize(("config", "timestamp_ms", "expected"), REFUSED.values(), ids=REFUSED)
+def test_a_record_against_its_topics_rules_is_refused_by_name(config, timestamp_ms, expected, make_topic, bootstrap):
     topic = make_topic(config=config)
     producer = Producer({"bootstrap.servers": bootstrap})
     errors: list[KafkaError | None] = []
-    producer.produce(topic, **record, on_delivery=lambda error, _: errors.append(error))
+    producer.produce(topic, b"x", timestamp=timestamp_ms, on_delivery=lambda error, _: errors.append(error))
     assert producer.flush(DEADLINE_S) == 0
     assert errors[0] is not None
     assert errors[0].code() == expected
@@ -200,6 +201,17 @@ def test_offsets_for_times_and_watermarks(make_topic, produce, consumer):
     assert [at(1_000_000), at(1_000_250), at(1_000_251), at(1_000_990)] == [0, 25, 26, 99]
     assert at(1_000_991) == OFFSET_END
     assert reader.get_watermark_offsets(TopicPartition(topic, 0), DEADLINE_S, cached=False) == (0, 100)
+
+
+@pytest.mark.parametrize("acks", ["1", "all"])
+def test_what_is_acknowledged_is_at_once_part_of_the_log(acks, make_topic, bootstrap, consumer):
+    topic = make_topic()
+    producer = Producer({"bootstrap.servers": bootstrap, "acks": acks, "linger.ms": 0})
+    reader = consumer()
+    for n in range(30):
+        producer.produce(topic, b"x", partition=0)
+        assert producer.flush(DEADLINE_S) == 0
+        assert reader.get_watermark_offsets(TopicPartition(topic, 0), DEADLINE_S, cached=False) == (0, n + 1)
 
 
 def test_seek_goes_to_any_offset_back_and_forth(make_topic, produce, consumer):
@@ -241,9 +253,7 @@ def test_a_long_poll_is_woken_by_the_next_append(make_topic, produce, consumer):
 
 def test_a_fetch_waits_for_min_bytes(make_topic, produce, consumer):
     topic = make_topic()
-    reader = consumer(
-        TopicPartition(topic, 0, 0), fetch_min_bytes=2000, fetch_wait_max_ms=200_000, socket_timeout_ms=210_000
-    )
+    reader = consumer(TopicPartition(topic, 0, 0), fetch_min_bytes=2000, fetch_wait_max_ms=200_000, socket_timeout_ms=210_000)
     produce(topic, [(None, b"a" * 900, None, 0)])
     assert reader.poll(0.7) is None
     produce(topic, [(None, b"b" * 1900, None, 0)])

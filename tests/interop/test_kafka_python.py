@@ -9,9 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from kafka import IsolationLevel, KafkaAdminClient, KafkaConsumer, KafkaProducer, OffsetAndMetadata, OffsetSpec, TopicPartition
 from kafka.admin import ConfigResource, ConfigResourceType
-from kafka.codec import has_gzip, has_lz4, has_snappy, has_zstd
 from kafka.errors import (
     GroupIdNotFoundError,
     InvalidPartitionsError,
@@ -22,9 +20,13 @@ from kafka.errors import (
     UnknownTopicOrPartitionError,
 )
 
+from kafka import IsolationLevel, KafkaAdminClient, KafkaConsumer, KafkaProducer, OffsetAndMetadata, OffsetSpec, TopicPartition
+from kafka.codec import has_gzip, has_lz4, has_snappy, has_zstd
+
 pytestmark = pytest.mark.interop
 
 DEADLINE_S = 30.0
+FRESH_MS = 500  # a kafka-python leader may assign before it has metadata, and corrects that when it gets some
 COMPRESSIONS = {"gzip": has_gzip, "snappy": has_snappy, "lz4": has_lz4, "zstd": has_zstd}
 
 
@@ -156,6 +158,7 @@ def test_members_share_leave_and_resume(make_topic, unique, client):
             heartbeat_interval_ms=300,
             enable_auto_commit=False,
             fetch_max_wait_ms=50,
+            metadata_max_age_ms=FRESH_MS,
         )
 
     def settle(members: list[KafkaConsumer], counts: list[int]) -> None:
@@ -232,7 +235,7 @@ def test_offsets_of_groups_and_partitions(make_topic, unique, client, kadmin):
 
 def test_a_group_with_members_cannot_be_deleted(make_topic, unique, client, kadmin):
     topic, group = make_topic(), unique("group")
-    consumer = client(KafkaConsumer, topic, group_id=group)
+    consumer = client(KafkaConsumer, topic, group_id=group, metadata_max_age_ms=FRESH_MS)
     deadline = time.monotonic() + DEADLINE_S
     while not consumer.assignment():
         assert time.monotonic() < deadline

@@ -26,9 +26,7 @@ def kcat(bootstrap: str) -> Kcat:
         pytest.skip("needs kcat (apt install kcat)")
 
     def run(*arguments: str, input: str = "", ok: bool = True) -> str:
-        done = subprocess.run(
-            ["kcat", "-b", bootstrap, *arguments], input=input, capture_output=True, text=True, timeout=60
-        )
+        done = subprocess.run(["kcat", "-b", bootstrap, *arguments], input=input, capture_output=True, text=True, timeout=60)
         assert (done.returncode == 0) == ok, done.stderr
         return done.stdout if ok else done.stderr
 

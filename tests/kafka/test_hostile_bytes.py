@@ -247,9 +247,17 @@ def log_end(server: HeadraceServer, topic: str) -> int:
         consumer.close()
 
 
-def test_random_bytes_are_survived(server, connect):
-    seed = random.randrange(2**32)
-    noise = random.Random(seed)
+@pytest.fixture
+def noise(request: pytest.FixtureRequest) -> random.Random:
+    """The same in every ordinary run; `--soak` draws a new one and `--seed` repeats it."""
+    seed = request.config.getoption("--seed")
+    if seed is None:
+        seed = random.SystemRandom().randrange(2**32) if request.config.getoption("--soak") else 20240607
+    print(f"--seed {seed}")  # noqa: T201
+    return random.Random(seed)
+
+
+def test_random_bytes_are_survived(server, connect, noise):
     for _ in range(300):
         link = connect()
         with contextlib.suppress(ConnectionError):
@@ -258,12 +266,10 @@ def test_random_bytes_are_survived(server, connect):
             while link.recv(4096):
                 pass
         link.close()
-    assert server.running, f"seed {seed}"
+    assert server.running
 
 
-def test_mutated_requests_are_survived(server, connect, topic):
-    seed = random.randrange(2**32)
-    noise = random.Random(seed)
+def test_mutated_requests_are_survived(server, connect, topic, noise):
     good = [
         header(METADATA, 1) + struct.pack(">i", 1) + string(topic),
         fetch_request(topic, max_bytes=1000),
@@ -299,7 +305,7 @@ def test_mutated_requests_are_survived(server, connect, topic):
             link.close()
             link = connect()
         link.settimeout(DEADLINE_S)
-    assert server.running, f"seed {seed}"
+    assert server.running
 
 
 def test_a_peer_that_vanishes_in_the_middle_of_a_frame_leaves_nothing_behind(server, connect):
@@ -396,7 +402,9 @@ def test_small_requests_whose_answers_nobody_reads_are_not_buffered_for(server, 
 
 
 def test_a_topic_of_a_billion_partitions_is_refused(server, connect):
-    body = struct.pack(">i", 1) + string("too-many") + struct.pack(">ihii", 1_000_000_000, 1, 0, 0) + struct.pack(">ib", 9000, 0)
+    body = (
+        struct.pack(">i", 1) + string("too-many") + struct.pack(">ihii", 1_000_000_000, 1, 0, 0) + struct.pack(">ib", 9000, 0)
+    )
     answer = ask(connect(), header(CREATE_TOPICS, 2) + body)
     code = struct.unpack_from(">h", answer, 4 + 4 + 2 + len("too-many"))[0]
     assert code == POLICY_VIOLATION

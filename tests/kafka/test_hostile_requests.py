@@ -21,7 +21,8 @@ from headrace.kafka.codec.schema import Struct, encode, is_flexible
 from headrace.kafka.messages import MESSAGES, request_class
 from headrace.testing import HeadraceServer
 
-SAMPLES = 8  # requests for each version of each API
+SAMPLES, SOAK_SAMPLES = 8, 300  # requests for each version of each API
+SEED = 20240607  # every ordinary run sends the same; --soak and --seed send others
 TOPIC = "hostile-requests"
 WORDS = [TOPIC, "", "group", "x" * 300, "..", "a/b", "no such topic", "0", "range", "consumer", "ünï\x00", "__consumer_offsets"]
 IDS = [UUID(int=0), UUID(int=1)]
@@ -87,8 +88,9 @@ def message_of(cls: type[Struct], noise: random.Random, version: int, depth: int
 
 @pytest.mark.parametrize("key", SUPPORTED, ids=lambda key: MESSAGES[key].name)
 def test_no_request_breaks_the_server(key, server, request):
-    seed = request.config.getoption("--seed") or random.randrange(2**32)
-    noise = random.Random(seed)
+    soak = request.config.getoption("--soak")
+    seed = request.config.getoption("--seed") or (random.SystemRandom().randrange(2**32) if soak else SEED)
+    noise = random.Random(f"{seed} {key}")
     cls = request_class(key)
     before = server.log_text().count("Traceback")
     links = []
@@ -96,7 +98,7 @@ def test_no_request_breaks_the_server(key, server, request):
         host, port = server.kafka.rsplit(":", 1)
         link = socket.create_connection((host, int(port)), 20)
         links.append(link)
-        for number in range(SAMPLES):
+        for number in range(SOAK_SAMPLES if soak else SAMPLES):
             head = encode_request_header(RequestHeader(key, version, number, "hostile"), flexible=is_flexible(cls, version))
             body = bytes(head) + bytes(encode(message_of(cls, noise, version), version))
             try:

@@ -114,6 +114,14 @@ class Rig:
     def checkpoint(self) -> None:
         self.run(self.log._run_checkpoint())
 
+    def checkpoint_while_held(self) -> None:
+        """A whole checkpoint on the keeper's thread, while the commit thread does nothing."""
+        checkpoint = self.loop.create_task(self.log._run_checkpoint())
+        self.turn()
+        self.call(self.keeper.run)
+        self.turn()
+        assert checkpoint.done()
+
     # --- the folder's life
 
     def open(self) -> EmbeddedLog:

@@ -22,6 +22,17 @@ def _fill(rig: Any, count: int, topic: str = "t", size: int = 100) -> None:
     rig.settle()
 
 
+def _fill_the_disk(rig: Any, topic: str) -> None:
+    for _ in range(3000):
+        try:
+            rig.append(bytes(5000), topic=topic)
+        except DiskFull:
+            return
+        rig.settle()
+        rig.advance(1)
+    raise AssertionError("the disk never gets full")
+
+
 class TestTrim:
     def test_a_trim_outlives_the_journal_frame_that_says_so(self, rig: Any) -> None:
         """A checkpoint for another partition's sake moves the floor past the trim."""
@@ -107,11 +118,7 @@ class TestCheckpoint:
         _fill(rig, 3)
         for number in range(20):
             rig.append(b"%d" % number + bytes(100))
-        checkpoint = rig.loop.create_task(rig.log._run_checkpoint())
-        rig.turn()
-        rig.call(rig.keeper.run)
-        rig.turn()
-        assert checkpoint.done()
+        rig.checkpoint_while_held()
         rig.settle()
         rig.reopen(seed)
         assert rig.partition().broken == ""
@@ -141,6 +148,20 @@ class TestCheckpoint:
         rig.reopen(seed)
         assert rig.partition().broken == ""
         assert len(rig.values()) == 12
+
+    @pytest.mark.parametrize("clean", [True, False])
+    def test_a_batch_that_waited_during_a_checkpoint_is_in_the_next_one(self, rigs: Any, clean: bool) -> None:
+        rig = rigs(held=True)
+        rig.open()
+        rig.create("t")
+        rig.create("other")
+        rig.append(b"waits")
+        rig.checkpoint_while_held()
+        rig.settle()
+        rig.write(b"x", topic="other")
+        rig.checkpoint()
+        rig.restart() if clean else rig.reopen(0)
+        assert rig.values() == [b"waits"]
 
     def test_closing_in_the_middle_of_a_checkpoint_forgets_nothing(self, rigs: Any) -> None:
         rig = rigs(held=True)
@@ -188,11 +209,7 @@ class TestCheckpoint:
         commit = rig.loop.create_task(lease.commit({b"k": b"v"}, [Append("t", 0, rig.batch(b"x"))]))
         rig.turn()
         floor = rig.log.commit.journal.floor
-        checkpoint = rig.loop.create_task(rig.log._run_checkpoint())
-        rig.turn()
-        rig.call(rig.keeper.run)
-        rig.turn()
-        assert checkpoint.done()
+        rig.checkpoint_while_held()
         assert rig.log.commit.journal.floor > floor
         rig.settle()
         rig.turn()
@@ -213,7 +230,6 @@ class TestFailedSync:
         rig.append(b"second")
         rig.call(lambda: rig.log.after_sync(answers.append))
         rig.disk.fail_next_syncs = 1
-        rig.settle_quietly() if hasattr(rig, "settle_quietly") else None
         for _ in range(10):
             rig.pump()
         assert len(answers) == 2
@@ -226,6 +242,21 @@ class TestFailedSync:
         assert rig.partition().broken == ""
         assert rig.partition().end_offset >= 2
 
+    def test_a_failed_sync_in_a_checkpoint_is_heard_while_the_log_closes(self, rigs: Any) -> None:
+        rig = rigs(held=True)
+        rig.open()
+        rig.create("t")
+        _fill(rig, 5)
+        rig.call(rig.log.checkpoint_soon)
+        rig.turn()
+        rig.disk.fail_next_syncs = 1
+        rig.disk.fault_random.seed(3)
+        try:
+            rig.restart()
+        except StorageError:
+            rig.reopen()
+        assert len(rig.values()) == 5
+
     def test_a_failed_sync_in_a_checkpoint_fails_what_waits(self, rigs: Any) -> None:
         """The kernel has dropped pages that a later, successful sync would seem to have written."""
         rig = rigs(held=True)
@@ -236,11 +267,7 @@ class TestFailedSync:
         rig.append(bytes(200_000))
         rig.call(lambda: rig.log.after_sync(answers.append))
         rig.disk.fail_next_syncs = 1
-        checkpoint = rig.loop.create_task(rig.log._run_checkpoint())
-        rig.turn()
-        rig.call(rig.keeper.run)
-        rig.turn()
-        assert checkpoint.done()
+        rig.checkpoint_while_held()
         for _ in range(5):
             rig.pump()
         assert len(answers) == 1
@@ -256,11 +283,7 @@ class TestProducers:
         rig.create("t")
         rig.write(b"0", producer_id=5, producer_epoch=0, base_sequence=0)
         rig.append(b"1", producer_id=5, producer_epoch=0, base_sequence=1)
-        checkpoint = rig.loop.create_task(rig.log._run_checkpoint())
-        rig.turn()
-        rig.call(rig.keeper.run)
-        rig.turn()
-        assert checkpoint.done()
+        rig.checkpoint_while_held()
         rig.reopen(seed)
         assert rig.write(b"1", producer_id=5, producer_epoch=0, base_sequence=1) == 1
         assert rig.values() == [b"0", b"1"]
@@ -437,11 +460,7 @@ class TestDiskFull:
         rig = rigs(reserve_bytes=50_000, capacity_bytes=1_000_000, journal_file_bytes=16_384)
         rig.open()
         rig.create("t", internal_segment_bytes="10000", retention_bytes="20000")
-        with pytest.raises(DiskFull):
-            for _ in range(3000):
-                rig.append(bytes(5000))
-                rig.settle()
-                rig.advance(1)
+        _fill_the_disk(rig, "t")
         rig.run(rig.log.apply_retention())
         rig.settle()
         rig.advance(2)
@@ -452,11 +471,7 @@ class TestDiskFull:
         rig.open()
         rig.create("big")
         rig.create("t")
-        with pytest.raises(DiskFull):
-            for _ in range(3000):
-                rig.append(bytes(5000), topic="big")
-                rig.settle()
-                rig.advance(1)
+        _fill_the_disk(rig, "big")
         rig.run(rig.log.delete_topic("big"))
         rig.settle()
         rig.advance(2)

@@ -34,6 +34,8 @@ CONFIGS = (
     {"internal.segment.bytes": "4000", "retention.ms": "20000", "segment.ms": "15000"},
 )
 
+SIZES = st.lists(st.sampled_from((0, 10, 90, 400, 1500)), min_size=1, max_size=3)
+
 
 @dataclass
 class Written:
@@ -86,6 +88,9 @@ def survives(step: Callable[..., Any]) -> Callable[..., Any]:
             step(self, *args, **kwargs)
         except self.crash_class:
             self.crashed = True
+        except StorageError:
+            if not self.sync_failed:
+                raise
         if self.crashed:
             self.lose_power()
         elif isinstance(self.rig.log.refusal, ReadOnly):
@@ -118,7 +123,10 @@ class LogMachine(RuleBasedStateMachine):
         self.rig.random.seed(seed)
         self.rig.open()
         self.rows = self.rig.run(self.rig.log.table("rows"))
-        self.rig.settle()
+        for name in NAMES[:2]:
+            self.rig.run(self.rig.log.create_topic(name, 2, self.random.choice(CONFIGS)))
+        self.note_topics()
+        self.model.acked_topics = len(self.model.topics) - 1
 
     def teardown(self) -> None:
         if hasattr(self, "rig"):
@@ -192,11 +200,7 @@ class LogMachine(RuleBasedStateMachine):
 
     # --- rules: writing
 
-    @rule(
-        where=st.integers(0, 9),
-        sizes=st.lists(st.sampled_from((0, 10, 90, 400, 1500)), min_size=1, max_size=3),
-        ask=st.booleans(),
-    )
+    @rule(where=st.integers(0, 9), sizes=SIZES, ask=st.booleans())
     @survives
     def append(self, where: int, sizes: list[int], ask: bool) -> None:
         target = self.pick(where)
@@ -298,8 +302,14 @@ class LogMachine(RuleBasedStateMachine):
         before = {key: found[1].end_offset for key, found in targets.items()}
         try:
             self.attempt(self.lease.commit(rows, appends), wait)
-        except LogError as error:
-            assert not isinstance(error, ReadOnly | DiskFull) or self.sync_failed or self.rig.disk.capacity_bytes is not None
+        except DiskFull:
+            assert self.rig.disk.capacity_bytes is not None
+        except StorageError:
+            assert self.sync_failed
+        except LogError:
+            assert bad
+        except self.crash_class:
+            self.crashed = True
         if self.rows.get(b"n") != b"%d" % number:
             assert all(found[1].end_offset == before[key] for key, found in targets.items()), "nothing of it happened"
             return
@@ -308,12 +318,14 @@ class LogMachine(RuleBasedStateMachine):
         self.model.commits[number] = len(self.model.rows) - 1
         for (key, found), content in zip(targets.items(), contents, strict=True):
             self.wrote(found[2], before[key], bytes(content), durable=True, commit=number)
-        self.ask()
+        if not self.crashed:
+            self.ask()
 
     def take_lease(self) -> Any:
         async def first() -> Any:
             async for lease in self.rig.log.leases("group", "rows"):
                 return lease
+            return None
 
         try:
             lease = self.attempt(first(), wait=True)
@@ -412,9 +424,10 @@ class LogMachine(RuleBasedStateMachine):
             self.attempt(work, wait)
         except DiskFull:
             assert self.rig.disk.capacity_bytes is not None
-        except ReadOnly:
+        except StorageError:
             assert self.sync_failed
-        self.note_topics()
+        finally:
+            self.note_topics()  # written, whatever became of waiting for it
         self.ask()
 
     # --- rules: what goes wrong
@@ -520,7 +533,10 @@ class LogMachine(RuleBasedStateMachine):
         assert state in old.topics[oldest:], "the topics are as they were after the last promised change, or later"
         new.topics = [state]
         rows = dict(self.rig.run(self.rig.log.table("rows")).items())
-        oldest = len(old.rows) - 1 if everything else old.acked_rows
+        under_way = [
+            index for index in old.commits.values() if index > old.acked_rows
+        ]  # reach the segments only when journaled
+        oldest = min([len(old.rows), *under_way]) - 1 if everything else old.acked_rows
         assert rows in old.rows[oldest:], "a table is as it was after the last promised change, or later"
         new.rows = [rows]
         kept_commits = {number for number, index in old.commits.items() if old.rows.index(rows) >= index}
@@ -560,6 +576,8 @@ class LogMachine(RuleBasedStateMachine):
             if batch.commit and batch.base >= tried_start:
                 assert (batch.end <= end) == (batch.commit in kept_commits), "a commit is whole or nothing"
         new.batches = [batch for batch in old.batches if batch.end <= end]
+        for batch in new.batches:
+            batch.commit = 0  # it is history
         new.end = new.acked_end = end
         new.acked_start = start
         new.always_synced = partition.durability is Durability.FSYNC
@@ -572,7 +590,7 @@ class LogMachine(RuleBasedStateMachine):
             new.producers[producer_id] = kept
 
     def check_content(self, partition: Any, expected: list[Written]) -> None:
-        """Reads at every offset, with small and large limits, and looks up times; a plain walk over the model says what is right."""
+        """Reads at every offset, with small and large limits, and looks up times; a walk over the model says what is right."""
         start, end = partition.start_offset, partition.high_watermark
         offset, found = start, []
         while offset < end:

@@ -68,8 +68,7 @@ def read_all(bootstrap: str) -> list[list[tuple[int, int, int]]]:
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "reader"})
     stored: list[list[tuple[int, int, int]]] = [[] for _ in range(PARTITIONS)]
     ends = [
-        consumer.get_watermark_offsets(TopicPartition(TOPIC, partition), 20, cached=False)[1]
-        for partition in range(PARTITIONS)
+        consumer.get_watermark_offsets(TopicPartition(TOPIC, partition), 20, cached=False)[1] for partition in range(PARTITIONS)
     ]
     consumer.assign([TopicPartition(TOPIC, partition, 0) for partition in range(PARTITIONS)])
     deadline = time.monotonic() + PROGRESS_TIMEOUT_S

@@ -92,7 +92,9 @@ class Verifier(threading.Thread):
         self._address = bootstrap
 
     def run(self) -> None:
-        consumer = Consumer({"bootstrap.servers": self._address, "group.id": "verifier", "reconnect.backoff.max.ms": 100, **QUIET})
+        consumer = Consumer(
+            {"bootstrap.servers": self._address, "group.id": "verifier", "reconnect.backoff.max.ms": 100, **QUIET}
+        )
         consumer.assign([TopicPartition(TOPIC, partition, 0) for partition in range(PARTITIONS)])
         while not self._stop_now.is_set() and not self.problems:
             for message in consumer.consume(500, 0.1):
@@ -120,9 +122,7 @@ def reads_exactly(bootstrap: str, sent: list[int]) -> None:
     """A fresh reader finds every record, and nothing after the last."""
     verifier = Verifier(bootstrap)
     verifier.start()
-    wait_until(
-        lambda: verifier.next == sent or verifier.problems, timeout_s=PROGRESS_TIMEOUT_S, what=f"{sum(sent)} records"
-    )
+    wait_until(lambda: verifier.next == sent or verifier.problems, timeout_s=PROGRESS_TIMEOUT_S, what=f"{sum(sent)} records")
     verifier.finish()
     assert not verifier.problems
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "end", **QUIET})

@@ -1,4 +1,4 @@
-"""Readers that don't read, beside ten that do: the ten read everything, and the server does not pile up memory for the others."""
+"""Readers that don't read, beside ten that do: the ten read everything, and no memory piles up for the others."""
 
 from __future__ import annotations
 

@@ -79,7 +79,18 @@ def run(tmp_path: Path):
         (tmp_path / "conftest.py").write_text(CONFTEST)
         (tmp_path / "test_it.py").write_text(code)
         done = subprocess.run(
-            [sys.executable, "-m", "pytest", "-q", "--strict-markers", "-p", "no:cacheprovider", "--rootdir", str(tmp_path), str(tmp_path)],
+            [
+                sys.executable,
+                "-m",
+                "pytest",
+                "-q",
+                "--strict-markers",
+                "-p",
+                "no:cacheprovider",
+                "--rootdir",
+                str(tmp_path),
+                str(tmp_path),
+            ],
             cwd=tmp_path,
             capture_output=True,
             text=True,

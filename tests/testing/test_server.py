@@ -118,7 +118,7 @@ def test_a_server_that_ends_at_once_is_explained_by_its_own_words():
 
 def test_a_server_that_never_gets_ready_is_killed():
     server = pretend("import time; time.sleep(600)", ready_timeout_s=0.3)
-    with pytest.raises(ServerFailed, match="not ready after 0.3 s"):
+    with pytest.raises(ServerFailed, match=r"not ready after 0\.3 s"):
         server.start()
     assert not server.running
 
@@ -129,14 +129,14 @@ def test_a_server_that_says_something_else_is_not_ready(line):
         pretend(f"import time; print({line!r}, flush=True); time.sleep(600)").start()
 
 
-READY = "print('{\"ready\": true, \"kafka\": \"127.0.0.1:1\"}', flush=True)"
+READY = 'print(\'{"ready": true, "kafka": "127.0.0.1:1"}\', flush=True)'
 
 
 def test_a_server_that_does_not_end_in_time_is_killed_and_told_on():
     code = f"import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); {READY}; time.sleep(600)"
     server = pretend(code, stop_timeout_s=0.3).start()
     pid = server.pid
-    with pytest.raises(ServerFailed, match="did not end within 0.3 s"):
+    with pytest.raises(ServerFailed, match=r"did not end within 0\.3 s"):
         server.stop()
     assert not is_alive(pid)
 
@@ -196,7 +196,9 @@ def test_a_server_outlives_the_thread_that_started_it():
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends a child with its parent")
 def test_a_server_does_not_outlive_the_process_that_started_it(number):
     code = "from headrace.testing import HeadraceServer\ns = HeadraceServer().start()\nprint(s.pid, flush=True)\ninput()"
-    parent = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    parent = subprocess.Popen(
+        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    )
     assert parent.stdout is not None
     pid = int(parent.stdout.readline())
     assert is_alive(pid)

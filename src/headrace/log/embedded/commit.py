@@ -21,7 +21,7 @@ import errno
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.clock import Clock, Timer
 from headrace.disk.port import Disk
@@ -44,8 +44,7 @@ _DIRECT_SEGMENTS = 4
 _GROUP_BYTES = 16 * 1024 * 1024  # a group is closed at this size, so that no frame and no wait grows without end
 
 
-@dataclass(slots=True, eq=False)
-class Write:
+class Write(NamedTuple):
     partition: EmbeddedPartition
     segment: Segment | None  # None for a trim
     entry: Entry

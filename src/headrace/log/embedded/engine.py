@@ -227,8 +227,9 @@ class EmbeddedLog:
         self.commit.close()
         for timer in self._timers.values():
             timer.cancel()
-        for task in self._tasks:
-            task.cancel()
+        async with self._checkpointing:  # one that runs must be heard to its end: a sync in it may fail
+            for task in self._tasks:
+                task.cancel()
         try:
             if not isinstance(self.refusal, ReadOnly):
                 await self.synced()
@@ -426,7 +427,8 @@ class EmbeddedLog:
         async with self._checkpointing:
             if isinstance(self.refusal, ReadOnly):
                 return
-            changed, self.changed = self.changed, set()
+            changed = self.changed
+            self.changed = {p for p in changed if p.high_watermark < p.end_offset}  # what waits for its sync is for the next one
             try:
                 await self._checkpoint(changed, clean)
             except BaseException as error:
@@ -572,6 +574,8 @@ class EmbeddedLog:
         def done(error: Exception | None) -> None:
             if not future.done():
                 future.set_exception(error) if error is not None else future.set_result(None)
+            elif isinstance(error, SyncFailed):  # nobody waits for it any more, but it must not be lost
+                self._sync_failed(error)
 
         assert self._keeper is not None
         self._keeper.submit(job, done)

@@ -23,6 +23,7 @@ import struct
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 from uuid import UUID
 
 from headrace.disk.port import Disk, File
@@ -41,8 +42,7 @@ _BLOCK_BYTES = 4096
 _STEP_BYTES = 8 * 1024 * 1024  # a new file grows by steps, so that a small server takes little room
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(NamedTuple):
     kind: int
     topic_id: UUID
     partition: int
@@ -77,36 +77,24 @@ class Journal:
     def write(self, entries: Sequence[Entry], *, at_any_size: bool = False) -> bool:
         """One frame, synced when this returns; False when there is no room until the next checkpoint, or on the disk. A frame
         larger than a file has no room either, unless `at_any_size`: then its file grows."""
-        pieces: list[bytes] = [b""]
-        length = 0
-        for entry in entries:
-            pieces.append(
-                _ENTRY.pack(
-                    entry.kind,
-                    entry.topic_id.bytes,
-                    entry.partition,
-                    entry.segment_base,
-                    entry.position,
-                    len(entry.content),
-                )
-            )
-            pieces.append(entry.content)
-            length += _ENTRY.size + len(entry.content)
+        pieces: list[bytes] = []
+        for kind, topic_id, partition, segment_base, position, content in entries:
+            pieces.append(_ENTRY.pack(kind, topic_id.bytes, partition, segment_base, position, len(content)))
+            pieces.append(content)
+        payload = b"".join(pieces)
         sequence = self.next_sequence
-        head = _FRAME.pack(_MAGIC, 0, sequence, length, len(entries), self._key)
-        crc = crc32c(head[8:])
-        for piece in pieces:
-            crc = crc32c(piece, crc)
-        pieces[0] = head[:4] + crc.to_bytes(4, "big") + head[8:]
-        size = -(-(_FRAME.size + length) // _BLOCK_BYTES) * _BLOCK_BYTES
-        pieces.append(bytes(size - _FRAME.size - length))
+        head = _FRAME.pack(_MAGIC, 0, sequence, len(payload), len(entries), self._key)
+        crc = crc32c(payload, crc32c(head[8:]))
+        head = head[:4] + crc.to_bytes(4, "big") + head[8:]
+        size = -(-(_FRAME.size + len(payload)) // _BLOCK_BYTES) * _BLOCK_BYTES
+        padding = bytes(size - _FRAME.size - len(payload))
         if size > self._file_bytes and not at_any_size:
             return False
         try:
             ring_file = self._room(size)
             if ring_file is None:
                 return False
-            ring_file.file.write(self._position, (b"".join(pieces),))  # what a failure leaves, the next frame covers
+            ring_file.file.write(self._position, (head, payload, padding))  # what a failure leaves, the next frame covers
         except OSError as error:
             if error.errno not in NO_SPACE:
                 raise

@@ -223,7 +223,7 @@ class EmbeddedPartition:
                     end_offset,
                     position + size,
                     after_journal,
-                    sync_first=self._take_unsynced(),
+                    self._take_unsynced() if self._has_unsynced else (),
                 ),
                 urgent=bool(self.watchers),
             )
