@@ -1,6 +1,7 @@
 """The compiled twin has exactly the functions of `headrace.record.pure`, and one more for its own tests."""
 
 from headrace.record.pure import check_batch as check_batch
+from headrace.record.pure import check_records as check_records
 from headrace.record.pure import crc32c as crc32c
 from headrace.record.pure import decode_records as decode_records
 from headrace.record.pure import encode_fetch_response as encode_fetch_response

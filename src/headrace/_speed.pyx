@@ -132,6 +132,7 @@ cdef bint HARDWARE_CRC = crc_has_hard()
 
 cdef enum:  # as in pure
     HEADER_SIZE = 61
+    SMALLEST_LENGTH = 14
     LENGTH_BASE = 12
     CRC_START = 21
     LOG_APPEND_TIME = 0x08
@@ -179,14 +180,15 @@ def check_batch(buf, Py_ssize_t start, Py_ssize_t end):
 
 
 cdef tuple checked(const uint8_t* p, Py_ssize_t size):
-    if size > 16 and p[16] < 2:
-        raise UnsupportedMagic(f"message format v{p[16]} is not supported")
+    if size > 16:
+        if <int32_t>get32(p + 8) < SMALLEST_LENGTH or p[16] > 2:
+            raise CorruptBatch("this is no batch")
+        if p[16] < 2:
+            raise UnsupportedMagic(f"message format v{p[16]} is not supported")
     if size < HEADER_SIZE:
-        raise CorruptBatch("shorter than a batch header")
+        raise InconsistentBatch("shorter than a batch header")
     if <int32_t>get32(p + 8) != size - LENGTH_BASE:
-        raise CorruptBatch("the batch length does not match the bytes given")
-    if p[16] != 2:
-        raise CorruptBatch("unknown message format")
+        raise InconsistentBatch("the batch length does not match the bytes given")
     if crc_of(0, p + CRC_START, size - CRC_START) != get32(p + 17):
         raise CorruptBatch("wrong CRC")
     cdef int32_t delta = <int32_t>get32(p + 23)
@@ -634,6 +636,57 @@ cdef list decoded(const uint8_t* data, Py_ssize_t size, int64_t count, int64_t b
     if c.pos != size:
         raise CorruptBatch("bytes after the last record")
     return records
+
+
+def check_records(batch, int32_t count):
+    """See `headrace.record.pure.records.check_records`."""
+    cdef Py_buffer view
+    PyObject_GetBuffer(batch, &view, PyBUF_SIMPLE)
+    cdef bint sound = view.len >= HEADER_SIZE and are_sound(<const uint8_t*>view.buf, view.len, count)
+    PyBuffer_Release(&view)
+    if not sound:
+        raise InconsistentBatch("the records do not fill the batch in order")
+
+
+cdef bint are_sound(const uint8_t* data, Py_ssize_t size, int32_t count) noexcept nogil:
+    cdef Cursor c
+    c.data = data
+    c.pos = HEADER_SIZE
+    c.end = size
+    c.failed = 0
+    cdef int32_t i, length, header_count
+    cdef Py_ssize_t record_end
+    for i in range(count):
+        length = read_varint(&c)
+        if c.failed or length < 0 or length > size - c.pos:
+            return False
+        record_end = c.pos + length
+        c.pos += 1  # attributes
+        read_varlong(&c)
+        if read_varint(&c) != i:
+            return False
+        skip_bytes(&c, record_end, True)
+        skip_bytes(&c, record_end, True)
+        header_count = read_varint(&c)
+        if header_count < 0 or header_count > record_end - c.pos:
+            return False
+        while header_count and not c.failed:
+            skip_bytes(&c, record_end, False)
+            skip_bytes(&c, record_end, True)
+            header_count -= 1
+        if c.failed or c.pos != record_end:
+            return False
+    return c.pos == size
+
+
+cdef inline void skip_bytes(Cursor* c, Py_ssize_t record_end, bint nullable) noexcept nogil:
+    cdef int32_t length = read_varint(c)
+    if length < 0 and nullable:
+        return
+    if length < 0 or length > record_end - c.pos:
+        c.failed = CUT
+    else:
+        c.pos += length
 
 
 # What is read of a request: a cursor that raises -----------------------------------------------------------------------

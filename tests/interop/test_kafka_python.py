@@ -20,6 +20,7 @@ from kafka.errors import (
     UnknownTopicOrPartitionError,
 )
 
+from headrace.testing import wait_until
 from kafka import IsolationLevel, KafkaAdminClient, KafkaConsumer, KafkaProducer, OffsetAndMetadata, OffsetSpec, TopicPartition
 from kafka.codec import has_gzip, has_lz4, has_snappy, has_zstd
 
@@ -197,6 +198,7 @@ def test_topics_and_configs(unique, kadmin):
     kadmin.create_partitions({topic: 5})
     with pytest.raises(InvalidPartitionsError):
         kadmin.create_partitions({topic: 4})
+    wait_until(lambda: len(kadmin.describe_topics([topic])[0]["partitions"]) == 5, what="the new partitions")
     pages = kadmin.describe_topic_partitions([topic], response_partition_limit=3)
     assert [p["partition_index"] for p in pages["topics"][0]["partitions"]] == [0, 1, 2]
     rest = kadmin.describe_topic_partitions([topic], cursor=pages["next_cursor"])

@@ -21,7 +21,7 @@ from headrace.kafka.codec.schema import Struct, encode, is_flexible
 from headrace.kafka.messages import MESSAGES, request_class
 from headrace.testing import HeadraceServer
 
-SAMPLES, SOAK_SAMPLES = 8, 300  # requests for each version of each API
+SAMPLES, SOAK_SAMPLES = 60, 2000  # requests for each version of each API
 SEED = 20240607  # every ordinary run sends the same; --soak and --seed send others
 TOPIC = "hostile-requests"
 WORDS = [TOPIC, "", "group", "x" * 300, "..", "a/b", "no such topic", "0", "range", "consumer", "ünï\x00", "__consumer_offsets"]

@@ -194,10 +194,14 @@ def test_a_server_outlives_the_thread_that_started_it():
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT], ids=lambda number: number.name)
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends a child with its parent")
-def test_a_server_does_not_outlive_the_process_that_started_it(number):
+def test_a_server_does_not_outlive_the_process_that_started_it(number, tmp_path):
     code = "from headrace.testing import HeadraceServer\ns = HeadraceServer().start()\nprint(s.pid, flush=True)\ninput()"
     parent = subprocess.Popen(
-        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+        [sys.executable, "-c", code],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env={**os.environ, "TMPDIR": str(tmp_path)},  # nobody is left to remove the server's folder
     )
     assert parent.stdout is not None
     pid = int(parent.stdout.readline())

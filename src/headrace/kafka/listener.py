@@ -17,9 +17,11 @@ if TYPE_CHECKING:
 logger = logging.getLogger("headrace.kafka")
 
 FRAMES_LIMIT_BYTES = 512 * 1024 * 1024
+_ROOM_AGAIN_BYTES = 32 * 1024 * 1024
 _READ_BUFFER_BYTES = 256 * 1024
 _SWEEP_EVERY_S = 5.0
 _UNFINISHED_FRAME_S = 60.0
+_STALLED_FRAME_S = 1.0
 _REFUSALS_LOGGED_PER_S = 50
 _MAX_SEGMENT_BYTES = 32_000  # a 64 KiB segment on loopback can stall a peer with a small window for 200 ms
 
@@ -117,11 +119,26 @@ class KafkaListener:
         return self.frame_bytes + more <= FRAMES_LIMIT_BYTES
 
     def wait_for_room(self, connection: KafkaConnection) -> None:
+        """Room for a larger frame must be made or waited for. Frames that nobody goes on sending give theirs up first."""
         self._waiting_for_room.append(connection)
+        asyncio.get_running_loop().call_later(_STALLED_FRAME_S, self._make_room)
+
+    def _make_room(self) -> None:
+        if not self._waiting_for_room:
+            return
+        now = self.now()
+        stalled = [c for c in self._connections if c.in_mid_frame and now - c.last_active > _STALLED_FRAME_S]
+        for connection in sorted(stalled, key=lambda c: c.last_active):
+            if not self._waiting_for_room:
+                return
+            if connection not in self._waiting_for_room:
+                connection.refuse("its unfinished request took the room that others need")
+        if self._waiting_for_room:
+            asyncio.get_running_loop().call_later(_STALLED_FRAME_S, self._make_room)
 
     def release(self, size: int) -> None:
         self.frame_bytes -= size
-        if self._waiting_for_room and self.frame_bytes < FRAMES_LIMIT_BYTES // 2:
+        if self._waiting_for_room and self.frame_bytes < FRAMES_LIMIT_BYTES - _ROOM_AGAIN_BYTES:
             waiting, self._waiting_for_room = self._waiting_for_room, deque()
             for connection in waiting:
                 connection.room_again()

@@ -29,6 +29,7 @@ from headrace.record.event import Event
 from headrace.record.twin import (
     COMPILED,
     check_batch,
+    check_records,
     crc32c,
     decode_records,
     encode_fetch_response,
@@ -60,6 +61,7 @@ __all__ = [
     "UnsupportedMagic",
     "batches",
     "check_batch",
+    "check_records",
     "crc32c",
     "decode_batch",
     "decode_records",

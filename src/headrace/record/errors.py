@@ -15,8 +15,9 @@ class CorruptBatch(BatchError):
 
 
 class InconsistentBatch(CorruptBatch):
-    """The CRC is right, but offsets and record count disagree or there are no records. Kafka calls this
-    INVALID_RECORD, not CORRUPT_MESSAGE; whoever does not care catches `CorruptBatch`."""
+    """Lengths, counts or offsets disagree, or there are no records: no accident of transport, but a producer's mistake. Kafka
+    calls this INVALID_RECORD, not CORRUPT_MESSAGE (a wrong CRC), which would be tried again; whoever does not care catches
+    `CorruptBatch`."""
 
 
 class UnsupportedMagic(BatchError):

@@ -14,7 +14,7 @@ else:
     try:
         from headrace import _speed as twin
 
-        twin.encode_fetch_response  # noqa: B018  a build from before the twin had its functions counts as none
+        twin.check_records  # noqa: B018  a build from before the twin had its functions counts as none
     except (ImportError, AttributeError):
         from headrace.record import pure as twin
 
@@ -29,6 +29,7 @@ whole_batches = twin.whole_batches
 scan_batches = twin.scan_batches
 encode_records = twin.encode_records
 decode_records = twin.decode_records
+check_records = twin.check_records
 parse_produce = twin.parse_produce
 encode_produce_response = twin.encode_produce_response
 parse_fetch = twin.parse_fetch

@@ -31,6 +31,10 @@ class MemoryPartition:
         self.leader_epoch = 0
         self.size_bytes = 0
 
+    @property
+    def end_offset(self) -> int:
+        return self.high_watermark
+
     async def trim(self, before: int) -> int:
         self.start_offset = max(self.start_offset, before)
         return self.start_offset

@@ -20,6 +20,8 @@ from headrace.broker.groups.settings import GroupSettings
 from headrace.broker.groups.store import GroupStore
 from headrace.clock import Clock
 
+_FIRST_MS, _LAST_MS = -(1 << 63), (1 << 63) - 1  # what a timestamp can be
+
 TopicPartition = tuple[str, int]
 
 
@@ -64,7 +66,7 @@ class Offsets:
     def commit(self, group_id: str, offsets: Sequence[NewOffset], retention_ms: int | None = None) -> list[GroupError | None]:
         """One answer for each; those without error hold once the store has synced. Raises StorageFailed."""
         now_ms = self._clock.now_ms()
-        expires_ms = None if retention_ms is None else now_ms + retention_ms
+        expires_ms = None if retention_ms is None else max(_FIRST_MS, min(now_ms + retention_ms, _LAST_MS))
         rows: dict[TopicPartition, CommittedOffset | None] = {}
         answers: list[GroupError | None] = []
         for new in offsets:

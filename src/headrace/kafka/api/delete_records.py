@@ -19,7 +19,7 @@ from headrace.kafka.messages.delete_records import (
     DeleteRecordsTopicResult,
 )
 from headrace.log.errors import LogError
-from headrace.log.port import Partition
+from headrace.log.port import Log, Partition
 from headrace.log.topic_config import resolve
 
 EVERYTHING = -1
@@ -38,7 +38,7 @@ async def _trim_topic(call: Call, asked: DeleteRecordsTopic) -> DeleteRecordsTop
         if refusal is not None:
             code, low = refusal, NO_LOW_WATERMARK
         else:
-            code, low = await _trim(call.broker.log.partition(asked.name, index), offset)
+            code, low = await _trim(call.broker.log, call.broker.log.partition(asked.name, index), offset)
         result.partitions.append(DeleteRecordsPartitionResult(partition_index=index, low_watermark=low, error_code=code))
     return result
 
@@ -55,9 +55,14 @@ def _refusal(call: Call, name: str) -> ErrorCode | None:
     return None
 
 
-async def _trim(partition: Partition | None, offset: int) -> tuple[ErrorCode, int]:
+async def _trim(log: Log, partition: Partition | None, offset: int) -> tuple[ErrorCode, int]:
     if partition is None:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, NO_LOW_WATERMARK
+    if partition.high_watermark < partition.end_offset:
+        try:
+            await log.synced()  # what was acknowledged with acks=1 counts
+        except LogError as error:
+            return code_of(error), NO_LOW_WATERMARK
     before = partition.high_watermark if offset == EVERYTHING else offset
     if before < 0 or before > partition.high_watermark:
         return ErrorCode.OFFSET_OUT_OF_RANGE, NO_LOW_WATERMARK

@@ -50,6 +50,8 @@ async def _find(call: Call, topic: str, wanted: ListOffsetsPartition) -> ListOff
         answer.error_code = ErrorCode.INVALID_REQUEST
     else:
         try:
+            if partition.high_watermark < partition.end_offset:
+                await call.broker.log.synced()  # what was acknowledged with acks=1 counts, and is shown once it is durable
             await _fill(answer, partition, wanted.timestamp)
         except LogError as error:
             answer.error_code = code_of(error)

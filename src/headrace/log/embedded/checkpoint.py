@@ -4,11 +4,11 @@ The file is replaced as a whole: written beside, synced, renamed. Big-endian:
 
     magic "HRCP" 4 · CRC-32C of the rest 4 · format 2 · clean 1 · zero 1 · folder key 8 · journal floor 8 · rows 4
     row: topic id 16 · partition 4 · start offset 8 · segment base 8 · position in that segment 8 · end offset 8 ·
-         promised end offset 8
+         promised end offset 8 · producers' end offset 8
 
 Everything up to the position, where the end offset is, was synced. The promised end is the same, unless recovery found damage:
 then it says how far the partition should have reached, so that the next start finds that damage again and does not take it
-for a torn end.
+for a torn end. Up to the producers' end the file `producers` is right, or there is none because nothing is to be known.
 
 `clean` says that the server ended in good order and the rows are the whole truth; then a start looks at nothing else.
 """
@@ -25,7 +25,7 @@ from headrace.log.errors import RecoveryFailed
 from headrace.record import crc32c
 
 _HEAD = struct.Struct(">HBx8sqI")
-_ROW = struct.Struct(">16siqqqqq")
+_ROW = struct.Struct(">16siqqqqqq")
 _MAGIC = b"HRCP"
 _FORMAT = 1
 
@@ -41,6 +41,7 @@ class Row:
     position: int
     end_offset: int
     promised_end: int
+    producers_end: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +55,8 @@ class Checkpoint:
 def write_checkpoint(disk: Disk, checkpoint: Checkpoint) -> None:
     body = [_HEAD.pack(_FORMAT, checkpoint.clean, checkpoint.key, checkpoint.floor, len(checkpoint.rows))]
     for (topic_id, partition), row in checkpoint.rows.items():
-        place = (row.start_offset, row.segment_base, row.position, row.end_offset, row.promised_end)
-        body.append(_ROW.pack(topic_id.bytes, partition, *place))
+        ends = (row.end_offset, row.promised_end, row.producers_end)
+        body.append(_ROW.pack(topic_id.bytes, partition, row.start_offset, row.segment_base, row.position, *ends))
     content = b"".join(body)
     replace_file(disk, CHECKPOINT, _MAGIC + crc32c(content).to_bytes(4, "big") + content)
 

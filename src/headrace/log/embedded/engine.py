@@ -39,7 +39,6 @@ from headrace.log.errors import (
     BatchTooLarge,
     DiskFull,
     FolderInUse,
-    InvalidBatch,
     InvalidConfig,
     InvalidPartitions,
     ReadOnly,
@@ -50,7 +49,6 @@ from headrace.log.errors import (
 )
 from headrace.log.port import Durability, StorageInfo, Synced
 from headrace.log.topic_config import TopicConfig, resolve
-from headrace.record import BatchError
 from headrace.record.batch import decode_batch, encode_batch, read_header
 from headrace.record.compression import Compression
 
@@ -58,7 +56,7 @@ logger = logging.getLogger("headrace.log")
 T = TypeVar("T")
 
 _INTERNAL = {"cleanup.policy": "compact", "max.message.bytes": str(256 * 1024 * 1024), "retention.ms": "-1"}
-_CHECKPOINT_EVERY_S = 10.0
+_CHECKPOINT_EVERY_S = 30.0
 _SPACE_EVERY_S = 1.0
 
 
@@ -428,7 +426,7 @@ class EmbeddedLog:
             if isinstance(self.refusal, ReadOnly):
                 return
             changed = self.changed
-            self.changed = {p for p in changed if p.high_watermark < p.end_offset}  # what waits for its sync is for the next one
+            self.changed = {p for p in changed if p.high_watermark < p.end_offset}  # what waits for a sync is for the next one
             try:
                 await self._checkpoint(changed, clean)
             except BaseException as error:
@@ -445,8 +443,8 @@ class EmbeddedLog:
     async def _checkpoint(self, changed: set[EmbeddedPartition], clean: bool) -> None:
         floor = self.commit.applied_sequence
         kept = [p for p in changed if p.durability is not Durability.MEMORY and not p.broken]
-        rows = self._rows | {(partition.topic_id, partition.index): partition.row() for partition in kept}
         work = [step for partition in kept for step in partition.checkpoint_steps()]
+        rows = self._rows | {(partition.topic_id, partition.index): partition.row() for partition in kept}
         checkpoint = Checkpoint(self._key, floor, clean, rows)
 
         def job() -> None:
@@ -528,7 +526,7 @@ class EmbeddedLog:
     def storage(self) -> StorageInfo:
         return StorageInfo(self.folder, self.disk.total_bytes(), self.disk.free_bytes())
 
-    def recompress(self, batch: bytearray | memoryview, codec: str, config: TopicConfig) -> bytearray:
+    def recompress(self, batch: bytearray | memoryview, config: TopicConfig, max_size: int) -> bytearray:
         """For a topic whose `compression.type` is not the producer's."""
         header = read_header(batch)
         levels = {
@@ -536,13 +534,10 @@ class EmbeddedLog:
             "lz4": config.compression_lz4_level,
             "zstd": config.compression_zstd_level,
         }
-        try:
-            records = decode_batch(batch)
-        except BatchError as error:
-            raise InvalidBatch(str(error)) from None
+        codec = config.compression_type
         return bytearray(
             encode_batch(
-                records,
+                decode_batch(batch, max_size=max_size),
                 compression=Compression.NONE if codec == "uncompressed" else Compression[codec.upper()],
                 level=levels.get(codec, -1) if levels.get(codec, -1) != -1 else None,
                 producer_id=header.producer_id,

@@ -65,6 +65,8 @@ class Opening:
             partition.broken = found.broken
             self.broken[place] = found.row
             logger.error("partition %s-%d is damaged and refuses writes: %s", partition.topic, partition.index, found.broken)
+        else:
+            partition.learn_producers()
 
     def remove_orphans(self, known: Mapping[UUID, int]) -> None:
         """Folders of topics whose deletion was under way, and of partitions that were never promised: their numbers will be

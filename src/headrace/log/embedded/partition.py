@@ -36,6 +36,7 @@ from headrace.record import (
     InconsistentBatch,
     UnsupportedMagic,
     check_batch,
+    check_records,
     stamp_append_time,
     stamp_batch,
 )
@@ -48,8 +49,9 @@ _COMPRESSION = 0x07
 _TRANSACTIONAL = 0x10
 _CONTROL = 0x20
 _FSYNC = Durability.FSYNC
-_CODECS = ("uncompressed", "gzip", "snappy", "lz4", "zstd")
+_CODECS = ("uncompressed", "gzip", "snappy", "lz4", "zstd", "", "", "")
 _LAST_SEQUENCE = 0x7FFF_FFFF
+_MAX_LOOKED_INTO_BYTES = 32 * 1024 * 1024  # of what a client compressed
 _NO_LIMIT_MS = 0x7FFF_FFFF_FFFF_FFFF
 _MAX_RELATIVE_OFFSET = 0x7FFF_FFFF
 
@@ -103,7 +105,7 @@ class EmbeddedPartition:
         self._readable: tuple[Segment | None, int] = (None, 0)  # readers stop in this segment, at this position
         self._last_batch: tuple[int, int] = (-1, 0)  # base offset and position of the newest batch
         self._producers: Producers | None = Producers()
-        self._producers_from = 0  # where to look for producers when nothing was saved of them
+        self._producers_from = 0  # below it the saved state of producers is right, also when there is none
         self._restored_end = 0
         self.producers_changed = False
         self._checkpointed_base = 0  # segments before it are synced and indexed for good
@@ -129,6 +131,8 @@ class EmbeddedPartition:
     def append(self, batch: bytearray | memoryview) -> int:
         try:
             checked = check_batch(batch, 0, len(batch))
+            if not checked[0] & _COMPRESSION:
+                check_records(batch, checked[7])
         except (InconsistentBatch, UnsupportedMagic) as error:
             raise InvalidBatch(str(error)) from None
         except BatchError as error:
@@ -149,6 +153,8 @@ class EmbeddedPartition:
         only raises what could be raised."""
         try:
             checked = check_batch(batch, 0, len(batch))
+            if not checked[0] & _COMPRESSION:
+                check_records(batch, checked[7])
         except BatchError as error:
             raise CorruptBatch(str(error)) from None
         return self._append(batch, checked, after_journal=True, dry=dry)
@@ -238,14 +244,14 @@ class EmbeddedPartition:
     def _prepare(self, batch: bytearray | memoryview, attributes: int) -> bytearray | memoryview:
         """What few topics ask for: keys in every record, another compression than the producer's."""
         config = self.config
-        if config.compact and any(record.key is None for record in _records(batch)):
-            raise InvalidBatch("a compacted topic takes only records with a key")
-        codec = config.compression_type
-        if codec in ("producer", _CODECS[attributes & _COMPRESSION]):
-            return batch
-        batch = self._log.recompress(batch, codec, config)
-        if len(batch) > config.max_message_bytes:
-            raise BatchTooLarge(f"a batch of {len(batch)} bytes, where max.message.bytes allows {config.max_message_bytes}")
+        try:
+            if config.compact and any(r.key is None for r in decode_batch(batch, max_size=_MAX_LOOKED_INTO_BYTES)):
+                raise InvalidBatch("a compacted topic takes only records with a key")
+            codec = config.compression_type
+            if codec not in ("producer", _CODECS[attributes & _COMPRESSION]):
+                return self._log.recompress(batch, config, _MAX_LOOKED_INTO_BYTES)
+        except BatchError as error:
+            raise InvalidBatch(f"the records can't be read: {error}") from None
         return batch
 
     def _take_unsynced(self) -> tuple[Segment, ...]:
@@ -302,6 +308,15 @@ class EmbeddedPartition:
                 raise self._log.storage_error(error) from error
         return self._producers
 
+    def learn_producers(self) -> None:
+        """After a crash: reads what recovery has just read, and the next checkpoint saves what was found."""
+        if self._producers_from < self._restored_end:
+            try:
+                self._producers = self._load_producers()
+            except (StorageError, OSError):
+                return  # whoever appends will be told
+            self._log.changed.add(self)
+
     def _load_producers(self) -> Producers:
         """The saved state, brought up to date with the batches behind it; all batches when what was saved is of no use."""
         loaded: tuple[Producers, int] | None
@@ -312,6 +327,8 @@ class EmbeddedPartition:
             loaded = Producers(), self._producers_from
         if loaded is None or loaded[1] > self._restored_end:
             loaded = Producers(), self.start_offset
+        else:
+            loaded = loaded[0], max(loaded[1], self._producers_from)
         producers, from_offset = loaded
         now_ms = self._log.clock.now_ms()
         for segment, found in self.batches(max(from_offset, self.start_offset), self._restored_end):
@@ -523,11 +540,15 @@ class EmbeddedPartition:
         segment, position = self._readable
         end_offset = self.high_watermark
         if segment is None or segment not in self.segments:  # all that was readable is trimmed away, or nothing ever was
-            return Row(self.start_offset, self._bases[0] if self._bases else end_offset, 0, end_offset, end_offset)
-        return Row(self.start_offset, segment.base_offset, position, end_offset, end_offset)
+            base, position = self._bases[0] if self._bases else end_offset, 0
+        else:
+            base = segment.base_offset
+        known = self._producers_from >= self._restored_end if self._producers is None else not self.producers_changed
+        producers_end = end_offset if known else self._producers_from
+        return Row(self.start_offset, base, position, end_offset, end_offset, producers_end)
 
     def checkpoint_steps(self) -> list[Callable[[], None]]:
-        """What makes that row true, to be done in order on another thread."""
+        """What makes the row true that is asked for afterwards, to be done in order on another thread."""
         if self.durability is Durability.MEMORY:
             return []
         files, folder, disk = self._log.files, self.folder, self._log.disk

@@ -14,7 +14,7 @@ All that is kept is synced before the journal may be used again.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from headrace.disk.port import Disk
 from headrace.log.embedded.checkpoint import Row
@@ -41,7 +41,7 @@ class Recovered:
     segments: list[Segment]
     start_offset: int
     end_offset: int
-    producers_from: int  # no idempotent producer wrote below it, unless the file `producers` says so
+    producers_from: int  # below it all is known of producers from their file
     changed: bool  # something was cut or written again
     broken: str = ""
     row: Row | None = None  # of a broken partition: what the next start must know of it
@@ -94,7 +94,7 @@ def open_clean(disk: Disk, files: OpenFiles, folder: str, row: Row, interval: in
         for base, size in sizes.items()
         if base <= row.segment_base
     ]
-    return Recovered(segments, row.start_offset, row.end_offset, producers_from=row.end_offset, changed=False)
+    return Recovered(segments, row.start_offset, row.end_offset, producers_from=row.producers_end, changed=False)
 
 
 def recover(disk: Disk, files: OpenFiles, folder: str, row: Row | None, promise: Promise, interval: int) -> Recovered:
@@ -107,12 +107,12 @@ def recover(disk: Disk, files: OpenFiles, folder: str, row: Row | None, promise:
         safe = row
     else:  # nothing of it was checkpointed, or a trim took that segment away
         first = found[0][0] if found and found[0][0] <= start_offset else start_offset
-        safe = Row(start_offset, first, 0, first, 0)
+        safe = Row(start_offset, first, 0, first, 0, row.producers_end if row else 0)
     result = Recovered(
         [],
         start_offset,
         safe.end_offset,
-        producers_from=row.end_offset if row else 0,
+        producers_from=safe.producers_end,
         changed=promise.written or bool(trimmed),
     )
     surplus = []
@@ -135,7 +135,7 @@ def recover(disk: Disk, files: OpenFiles, folder: str, row: Row | None, promise:
     if not result.broken and result.segments and result.segments[0].base_offset > start_offset:
         result.broken = f"{folder} begins at offset {result.segments[0].base_offset} instead of {start_offset}"
     if result.broken:
-        result.row = Row(start_offset, safe.segment_base, safe.position, safe.end_offset, promised_end)
+        result.row = replace(safe, start_offset=start_offset, promised_end=promised_end)
         result.start_offset = min(start_offset, result.end_offset)
         surplus = []
     elif result.end_offset < start_offset:  # the trim was promised, what lay before it was not: offsets never go back

@@ -15,10 +15,11 @@ from headrace.record.pure.batches import (
 )
 from headrace.record.pure.fetch import encode_fetch_response, fetch_partition_header, parse_fetch
 from headrace.record.pure.produce import encode_produce_response, parse_produce
-from headrace.record.pure.records import decode_records, encode_records
+from headrace.record.pure.records import check_records, decode_records, encode_records
 
 __all__ = [
     "check_batch",
+    "check_records",
     "crc32c",
     "decode_records",
     "encode_fetch_response",

@@ -24,6 +24,7 @@ Buffer = bytes | bytearray | memoryview
 HEADER_SIZE = 61
 LENGTH_BASE = 12  # batch_length leaves out the base offset and itself
 CRC_START = 21
+SMALLEST_LENGTH = 14  # of a message of any format, as Kafka counts it
 LOG_APPEND_TIME = 0x08
 _LAST_OFFSET = 0x7FFF_FFFF_FFFF_FFFE  # the one after it must still be an int64
 
@@ -50,17 +51,16 @@ def check_batch(buf: Buffer, start: int, end: int) -> Checked:
     if start < 0 or end > len(buf) or start > end:
         raise CorruptBatch("the range is outside the buffer")
     size = end - start
-    if size > 16 and buf[start + 16] < 2:  # all formats keep their magic in the same place, and v0 can be shorter
-        raise UnsupportedMagic(f"message format v{buf[start + 16]} is not supported")
+    if size > 16:  # all three formats keep length and magic in the same place; v0 can be shorter than a header of ours
+        if _I32.unpack_from(buf, start + 8)[0] < SMALLEST_LENGTH or buf[start + 16] > 2:
+            raise CorruptBatch("this is no batch")
+        if buf[start + 16] < 2:
+            raise UnsupportedMagic(f"message format v{buf[start + 16]} is not supported")
     if size < HEADER_SIZE:
-        raise CorruptBatch("shorter than a batch header")
+        raise InconsistentBatch("shorter than a batch header")
     if _I32.unpack_from(buf, start + 8)[0] != size - LENGTH_BASE:
-        raise CorruptBatch("the batch length does not match the bytes given")
-    magic, crc, attributes, delta, base_ts, max_ts, producer_id, epoch, sequence, count = _FROM_MAGIC.unpack_from(
-        buf, start + 16
-    )
-    if magic != 2:
-        raise CorruptBatch("unknown message format")
+        raise InconsistentBatch("the batch length does not match the bytes given")
+    _, crc, attributes, delta, base_ts, max_ts, producer_id, epoch, sequence, count = _FROM_MAGIC.unpack_from(buf, start + 16)
     if _crc32c(memoryview(buf)[start + CRC_START : end]) != crc:
         raise CorruptBatch("wrong CRC")
     if count <= 0:
@@ -84,7 +84,7 @@ def stamp_append_time(buf: bytearray | memoryview, start: int, end: int, now_ms:
     if start < 0 or end > len(buf) or start > end:
         raise CorruptBatch("the range is outside the buffer")
     if end - start < HEADER_SIZE:
-        raise CorruptBatch("shorter than a batch header")
+        raise InconsistentBatch("shorter than a batch header")
     _I16.pack_into(buf, start + 21, _I16.unpack_from(buf, start + 21)[0] | LOG_APPEND_TIME)
     _I64.pack_into(buf, start + 35, now_ms)
     _U32.pack_into(buf, start + 17, _crc32c(memoryview(buf)[start + CRC_START : end]))

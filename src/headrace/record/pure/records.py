@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from headrace.record.errors import CorruptBatch
-from headrace.record.pure.batches import Buffer
+from headrace.record.errors import CorruptBatch, InconsistentBatch
+from headrace.record.pure.batches import HEADER_SIZE, Buffer
 from headrace.record.varint import read_varint, read_varlong, write_varint, write_varlong
 
 Headers = tuple[tuple[str, bytes | None], ...]
@@ -69,6 +69,16 @@ def decode_records(payload: Buffer, count: int, base_offset: int = 0, base_times
     if pos != len(data):
         raise CorruptBatch("bytes after the last record")
     return records
+
+
+def check_records(batch: Buffer, count: int) -> None:
+    """That an uncompressed batch is filled by `count` records, numbered in order; raises InconsistentBatch."""
+    try:
+        records = decode_records(memoryview(batch)[HEADER_SIZE:], count)
+    except CorruptBatch:
+        records = []
+    if len(records) != count or any(record[0] != number for number, record in enumerate(records)):
+        raise InconsistentBatch("the records do not fill the batch in order")
 
 
 def _int64(value: int) -> int:
