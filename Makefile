@@ -27,7 +27,8 @@ run: setup
 	$(BIN)/headrace serve --data data
 
 test: setup
-	$(BIN)/python -m pytest
+	HEADRACE_PURE=1 $(BIN)/python -m pytest -q -n auto tests/log tests/broker tests/kafka/test_frames.py tests/interop/test_kafka_python.py
+	$(BIN)/python -m pytest -n auto
 
 check: setup
 	$(BIN)/ruff check .
@@ -39,7 +40,8 @@ bench: setup
 	$(BIN)/python -m bench
 
 soak: setup
-	$(BIN)/python -m pytest -q tests/soak --soak
+	HEADRACE_SOAK=1 $(BIN)/python -m pytest -q -n auto tests/log
+	$(BIN)/python -m pytest -q tests/soak tests/kafka --soak
 
 speed: setup
 	$(BIN)/python setup.py -q build_ext --inplace

@@ -9,6 +9,7 @@ import ipaddress
 import logging
 import resource
 import signal
+import sys
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -133,6 +134,7 @@ async def run_until_signal(server: Server, ready: Any) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     line = await server.start()
+    sys.setswitchinterval(0.0005)  # the commit thread must not wait long for its turn when a sync has returned
     gc.collect()
     gc.set_threshold(20_000, 20, 20)  # requests make short-lived objects and no cycles
     gc.freeze()  # what start-up made stays: the collector need not walk it again and again

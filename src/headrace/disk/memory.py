@@ -21,6 +21,10 @@ class MemoryFile:
             self._content[position : position + len(piece)] = piece
             position += len(piece)
 
+    def write_synced(self, position: int, pieces: Sequence[Buffer]) -> None:
+        self.write(position, pieces)
+        self.sync()
+
     def read(self, position: int, size: int) -> bytes:
         return bytes(self._content[position : position + size])  # no view: while one is held the content can't grow
 

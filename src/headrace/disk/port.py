@@ -22,6 +22,10 @@ class File(Protocol):
         """Writes all pieces one after the other from `position`. Raises OSError (ENOSPC, EIO); then any part may be there."""
         ...
 
+    def write_synced(self, position: int, pieces: Sequence[Buffer]) -> None:
+        """Like `write` and then `sync`, in one step where the system has one."""
+        ...
+
     def read(self, position: int, size: int) -> bytes:
         """Up to `size` bytes; fewer only at the end of the file."""
         ...

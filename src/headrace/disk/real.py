@@ -12,6 +12,7 @@ from pathlib import Path
 from headrace.disk.port import Buffer, FolderLocked
 
 _NOWAIT = getattr(os, "RWF_NOWAIT", 0)
+_DSYNC = getattr(os, "RWF_DSYNC", 0)
 _MAX_PIECES = 512  # below every system's IOV_MAX
 
 
@@ -45,6 +46,17 @@ class RealFile:
                 first += 1
             if written:
                 pieces[first] = pieces[first][written:]
+
+    def write_synced(self, position: int, pieces: Sequence[Buffer]) -> None:
+        if _DSYNC and len(pieces) <= _MAX_PIECES:
+            try:
+                if os.pwritev(self.fd, pieces, position, _DSYNC) == sum(map(len, pieces)):
+                    return
+            except OSError as error:
+                if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL):
+                    raise
+        self.write(position, pieces)
+        self.sync()
 
     def read(self, position: int, size: int) -> bytes:
         data = os.pread(self.fd, size, position)

@@ -90,6 +90,10 @@ class SimulatedFile:
         if fits < len(data):
             raise OSError(errno.ENOSPC, "simulated disk is full")
 
+    def write_synced(self, position: int, pieces: Sequence[Buffer]) -> None:
+        self.write(position, pieces)
+        self.sync()
+
     def read(self, position: int, size: int) -> bytes:
         self._check()
         return bytes(self._inode.current[position : position + size])

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("headrace.log")
 
 LIMIT_BYTES = 64 * 1024 * 1024
-_LINGER_S = 0.002  # how long writes that nobody waits for may gather
+_LINGER_S = 0.01  # how long writes that nobody waits for may gather
 _RETRY_S = 0.02  # how long a group that found no room waits for a checkpoint to make some
 _DIRECT_BYTES = 128 * 1024
 _DIRECT_SEGMENTS = 4
@@ -60,6 +60,7 @@ class _Group:
     callbacks: list[Synced] = field(default_factory=list)
     size_bytes: int = 0
     journal_only: bool = False
+    urgent: bool = False  # somebody waits for it
     durable: bool = False  # what is left to do is to write what waited for the journal
 
 
@@ -106,6 +107,8 @@ class GroupCommit:
         if group.size_bytes >= _GROUP_BYTES:
             self.close_group()
             urgent = True
+        elif urgent:
+            group.urgent = True
         if self._syncing is None and (self._timer is None or (urgent and not self._timer_urgent)):
             self._start_in(0 if urgent else _LINGER_S)
 
@@ -117,8 +120,7 @@ class GroupCommit:
     def after(self, synced: Synced) -> None:
         if self._gathering.writes or self._queue:
             self._gathering.callbacks.append(synced)
-            if self._syncing is None and not self._timer_urgent:
-                self._start_in(0)
+            self.hurry()
         elif self._syncing is not None:
             self._syncing.callbacks.append(synced)
         else:
@@ -126,7 +128,8 @@ class GroupCommit:
 
     def hurry(self) -> None:
         """Somebody waits for what has gathered."""
-        if self._syncing is None and not self._timer_urgent and self._gathering.writes:
+        self._gathering.urgent = True
+        if self._syncing is None and not self._timer_urgent:
             self._start_in(0)
 
     @property
@@ -186,8 +189,11 @@ class GroupCommit:
                 self._checkpoint_asked_at = self.journal.filled_files
                 self._wants_checkpoint()
         _tell(group.callbacks, error)
-        if self._syncing is None and (self._queue or self._gathering.writes or self._gathering.callbacks):
-            self._start()
+        if self._syncing is None:
+            if self._queue or self._gathering.urgent:
+                self._start()
+            elif self._gathering.writes and self._timer is None:
+                self._start_in(_LINGER_S)
 
     def stop(self, error: Exception) -> None:
         """After a failed sync nobody knows what the disk holds: what is not durable yet never will be, nor what follows."""

@@ -94,12 +94,11 @@ class Journal:
             ring_file = self._room(size)
             if ring_file is None:
                 return False
-            ring_file.file.write(self._position, (head, payload, padding))  # what a failure leaves, the next frame covers
+            ring_file.file.write_synced(self._position, (head, payload, padding))
         except OSError as error:
             if error.errno not in NO_SPACE:
                 raise
-            return False
-        ring_file.file.sync()
+            return False  # what it left of the frame, the next one covers
         ring_file.last_sequence = sequence
         self._position += size
         self.next_sequence = sequence + 1
