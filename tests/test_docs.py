@@ -28,6 +28,7 @@ def test_a_table_in_the_docs_is_what_the_code_says(page, name, table):
     path = DOCS / page
     text = path.read_text()
     pattern = re.compile(rf"(<!-- {name} -->\n).*?(\n<!-- /{name} -->)", re.DOTALL)
+    assert pattern.search(text), f"{page} has no place for the table {name}"
     wanted = pattern.sub(lambda found: found[1] + table() + found[2], text)
     if os.environ.get("HEADRACE_WRITE_DOCS"):
         path.write_text(wanted)
