@@ -10,6 +10,7 @@ from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyOb
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.mem cimport PyMem_Free, PyMem_Malloc, PyMem_Realloc
 from cpython.unicode cimport PyUnicode_DecodeUTF8
+from libc.errno cimport EAGAIN, errno
 from libc.stdint cimport INT64_MAX, INT64_MIN, int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memmove
 
@@ -1037,3 +1038,40 @@ cdef list fetch_pieces(Out* out, int version, int32_t correlation_id, int16_t er
 
 
 from headrace.record.errors import CorruptBatch, InconsistentBatch, MalformedRequest, UnsupportedMagic  # noqa: E402
+
+
+# Reading a file ---------------------------------------------------------------------------------------------------------
+
+cdef extern from *:
+    """
+    #include <errno.h>
+    #include <sys/types.h>
+    #include <sys/uio.h>
+    #ifdef __linux__
+    /* One read that does not wait for the device: what it got, or -1 and errno. */
+    static ssize_t read_without_waiting(int fd, void *into, size_t size, int64_t position) {
+        struct iovec place = {into, size};
+        return preadv2(fd, &place, 1, (off_t)position, RWF_NOWAIT);
+    }
+    #else
+    static ssize_t read_without_waiting(int fd, void *into, size_t size, int64_t position) {
+        errno = EOPNOTSUPP;
+        return -1;
+    }
+    #endif
+    """
+    Py_ssize_t read_without_waiting(int fd, void* into, size_t size, int64_t position) nogil
+
+
+def read_nowait(int fd, int64_t position, Py_ssize_t size):
+    """See `headrace.disk.real.read_nowait`; this one needs no zeroed buffer."""
+    cdef bytes data = PyBytes_FromStringAndSize(NULL, size)
+    cdef void* into = PyBytes_AS_STRING(data)
+    cdef Py_ssize_t got
+    with nogil:
+        got = read_without_waiting(fd, into, size, position)
+    if got == size:
+        return data
+    if got < 0 and errno != EAGAIN:
+        raise OSError(errno, "read without waiting")
+    return None

@@ -96,6 +96,19 @@ class TestTrim:
         assert rig.write(b"next") == 10
         assert rig.values() == [b"next"]
 
+    @pytest.mark.parametrize("seed", range(20))
+    def test_all_is_trimmed_and_the_last_file_is_lost_while_an_older_one_comes_back(self, rig: Any, seed: int) -> None:
+        rig.create("t")
+        rig.write(b"0")
+        rig.checkpoint()
+        rig.call(rig.partition().roll_now)
+        rig.write(b"1")
+        rig.run(rig.partition().trim(2))
+        rig.reopen(seed)
+        assert rig.partition().broken == ""
+        assert (rig.partition().start_offset, rig.partition().end_offset) == (2, 2)
+        assert rig.write(b"2") == 2
+
     def test_offsets_are_not_used_twice_below_a_trim_of_unsynced_records(self, rig: Any) -> None:
         rig.create("t", durability="flush")
         rig.create("other")

@@ -6,7 +6,7 @@ import errno
 import fcntl
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from headrace.disk.port import Buffer, FolderLocked
@@ -14,6 +14,23 @@ from headrace.disk.port import Buffer, FolderLocked
 _NOWAIT = getattr(os, "RWF_NOWAIT", 0)
 _DSYNC = getattr(os, "RWF_DSYNC", 0)
 _MAX_PIECES = 512  # below every system's IOV_MAX
+
+
+def _read_nowait(fd: int, position: int, size: int) -> bytes | bytearray | None:
+    """What is in memory, or None when the device would have to be asked."""
+    buffer = bytearray(size)
+    try:
+        return buffer if os.preadv(fd, [buffer], position, _NOWAIT) == size else None
+    except BlockingIOError:
+        return None
+
+
+read_nowait: Callable[[int, int, int], bytes | bytearray | None] = _read_nowait
+if not os.environ.get("HEADRACE_PURE"):
+    try:
+        from headrace._speed import read_nowait
+    except ImportError:
+        pass
 
 
 class RealFile:
@@ -70,17 +87,13 @@ class RealFile:
     def read_cached(self, position: int, size: int) -> bytes | bytearray | None:
         if not self._nowait:
             return os.pread(self.fd, size, position)
-        buffer = bytearray(size)
         try:
-            got = os.preadv(self.fd, [buffer], position, _NOWAIT)
-        except BlockingIOError:
-            return None
+            return read_nowait(self.fd, position, size)
         except OSError as error:
             if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL):
                 raise
             self._nowait = False  # this file system can't tell; its reads are taken as quick (tmpfs, overlay)
             return os.pread(self.fd, size, position)
-        return buffer if got == size else None
 
     def size(self) -> int:
         return os.fstat(self.fd).st_size

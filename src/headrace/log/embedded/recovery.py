@@ -101,6 +101,8 @@ def recover(disk: Disk, files: OpenFiles, folder: str, row: Row | None, promise:
     """Finds the end of one partition after a crash."""
     start_offset = promise.start_offset
     promised_end = max(promise.end_offset, row.promised_end if row else 0)
+    if promised_end <= start_offset:
+        promised_end = 0  # all of it was trimmed
     found, trimmed = _without_trimmed(_segments(disk, folder), row, start_offset)
     _remove(disk, files, folder, trimmed)
     if row is not None and (row.position == 0 or any(base == row.segment_base for base, _ in found)):
