@@ -211,6 +211,39 @@ class TestCheckpoint:
         rig.open()
         assert len(rig.values()) == kept
 
+    @pytest.mark.parametrize("seed", range(10))
+    def test_a_reserved_batch_in_a_closed_segment_is_synced_by_a_later_checkpoint(self, rigs: Any, seed: int) -> None:
+        rig = rigs(held=True)
+        rig.open()
+        rig.create("t", **SEGMENT)
+        [lease] = rig.run(_leases(rig))
+        rig.write(b"0")
+        commit = rig.loop.create_task(lease.commit({b"k": b"v"}, [Append("t", 0, rig.batch(bytes(100)))]))
+        rig.turn()
+        for _ in range(4):
+            rig.append(bytes(200))
+        rig.checkpoint_while_held()
+        rig.settle()
+        assert commit.done()
+        rig.checkpoint()
+        rig.reopen(seed)
+        assert rig.partition().broken == ""
+        assert len(rig.values()) == 6
+
+    @pytest.mark.parametrize("seed", range(5))
+    def test_rows_are_right_when_nothing_was_readable_yet(self, rigs: Any, seed: int) -> None:
+        rig = rigs(held=True)
+        rig.open()
+        rig.create("t", **SEGMENT)
+        rig.settle()
+        for _ in range(6):
+            rig.append(bytes(200))
+        rig.checkpoint_while_held()
+        rig.settle()
+        rig.reopen(seed)
+        assert rig.partition().broken == ""
+        assert len(rig.values()) == 6
+
     def test_a_segment_that_does_not_exist_yet_does_not_stop_the_checkpoint(self, rigs: Any) -> None:
         rig = rigs(held=True)
         rig.open()
@@ -294,9 +327,13 @@ class TestProducers:
         rig = rigs(held=True)
         rig.open()
         rig.create("t")
+        [lease] = rig.run(_leases(rig))
         rig.write(b"0", producer_id=5, producer_epoch=0, base_sequence=0)
+        commit = rig.loop.create_task(lease.commit({b"k": b"v"}, [Append("t", 0, rig.batch(b"lost"))]))
+        rig.turn()
         rig.append(b"1", producer_id=5, producer_epoch=0, base_sequence=1)
         rig.checkpoint_while_held()
+        assert not commit.done()
         rig.reopen(seed)
         assert rig.write(b"1", producer_id=5, producer_epoch=0, base_sequence=1) == 1
         assert rig.values() == [b"0", b"1"]
@@ -451,23 +488,25 @@ class TestDurabilityChange:
 
 
 class TestDiskFull:
+    @pytest.mark.parametrize("small", [b"1", b"11", b"111", b"1111"])
     @pytest.mark.parametrize("clean", [True, False])
-    def test_the_rest_of_a_failed_write_is_never_read(self, rig: Any, clean: bool) -> None:
+    def test_the_rest_of_a_failed_write_is_never_read(self, rig: Any, clean: bool, small: bytes) -> None:
         """A large batch fails half-way, a small one takes its place, and the segment is closed."""
         rig.create("t", internal_segment_bytes="3000")
         rig.write(b"0")
         rig.disk.capacity_bytes = rig.disk.used_bytes() + 1500
         with pytest.raises(DiskFull):
-            rig.append(b"\x01" * 2500)
+            rig.append(b"\x00\x00\x00\x3d" * 600)  # whatever is left of it looks like the length of a batch
         rig.disk.capacity_bytes = None
-        rig.write(b"1")
+        rig.write(small)
         rig.write(b"\x02" * 2900)
         assert len(rig.partition().segments) == 2
+        rig.checkpoint()
         rig.restart() if clean else rig.reopen()
         assert rig.partition().broken == ""
-        assert rig.values() == [b"0", b"1", b"\x02" * 2900]
+        assert rig.values() == [b"0", small, b"\x02" * 2900]
         rig.restart()
-        assert rig.values() == [b"0", b"1", b"\x02" * 2900]
+        assert rig.values() == [b"0", small, b"\x02" * 2900]
 
     def test_retention_frees_room_although_writes_are_refused(self, rigs: Any) -> None:
         rig = rigs(reserve_bytes=50_000, capacity_bytes=1_000_000, journal_file_bytes=16_384)

@@ -249,9 +249,11 @@ class EmbeddedPartition:
                 raise InvalidBatch("a compacted topic takes only records with a key")
             codec = config.compression_type
             if codec not in ("producer", _CODECS[attributes & _COMPRESSION]):
-                return self._log.recompress(batch, config, _MAX_LOOKED_INTO_BYTES)
+                batch = self._log.recompress(batch, config, _MAX_LOOKED_INTO_BYTES)
         except BatchError as error:
             raise InvalidBatch(f"the records can't be read: {error}") from None
+        if len(batch) > config.max_message_bytes:
+            raise BatchTooLarge(f"{len(batch)} bytes as stored, where max.message.bytes allows {config.max_message_bytes}")
         return batch
 
     def _take_unsynced(self) -> tuple[Segment, ...]:
@@ -421,10 +423,11 @@ class EmbeddedPartition:
             if number >= len(self.segments):
                 raise StorageError(f"{self.folder} can't be read from offset {max(expected, offset)} on")
             segment = self.segments[number]
-            _, position = segment.index.before_offset(max(0, offset - segment.base_offset))
-            for found in segment.batches(position, segment.size, expected):
+            for found in segment.batches_from(*segment.index.before_offset(max(0, offset - segment.base_offset))):
                 if found[1] >= end:
                     return
+                if expected not in (-1, found[1]):
+                    raise StorageError(f"{segment.path} goes on at offset {found[1]} instead of {expected}")
                 expected = found[2] + 1
                 if found[2] >= offset:
                     yield segment, found
@@ -477,8 +480,8 @@ class EmbeddedPartition:
             segment.learn_timestamps()
             if segment.max_timestamp < timestamp_ms:
                 continue
-            _, position = segment.index.before_time(timestamp_ms)
-            for start, base, last, max_timestamp, size in segment.batches(position, segment.size):
+            entry = segment.index.before_time(timestamp_ms)
+            for start, base, last, max_timestamp, size in segment.batches_from(*entry):
                 if base >= self.high_watermark:
                     return None
                 if max_timestamp >= timestamp_ms and last >= self.start_offset:

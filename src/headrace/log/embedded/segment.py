@@ -138,6 +138,14 @@ class Segment:
                     return
                 position += valid
 
+    def batches_from(self, relative_offset: int, position: int) -> Iterator[Found]:
+        """Every batch from an index entry on; every batch there is when the entry turns out to be wrong."""
+        if position:
+            with self.files.lend(self.path) as file:
+                if int.from_bytes(file.read(position, 8), "big") != self.base_offset + relative_offset:
+                    position = 0
+        return self.batches(position, self.size)
+
     def content(self, found: Found) -> bytes:
         """The bytes of one batch."""
         with self.files.lend(self.path) as file:
