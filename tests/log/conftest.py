@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 _QUIET = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large]
 settings.register_profile(
-    "log", max_examples=60, stateful_step_count=40, deadline=None, suppress_health_check=_QUIET, print_blob=True
+    "log", max_examples=150, stateful_step_count=50, deadline=None, suppress_health_check=_QUIET, print_blob=True
 )
 settings.register_profile(
     "log-soak", max_examples=5000, stateful_step_count=80, deadline=None, suppress_health_check=_QUIET, print_blob=True

@@ -338,6 +338,20 @@ class TestProducers:
         assert rig.write(b"1", producer_id=5, producer_epoch=0, base_sequence=1) == 1
         assert rig.values() == [b"0", b"1"]
 
+    @pytest.mark.parametrize("clean", [True, False])
+    def test_a_batch_that_waited_during_a_snapshot_is_in_the_next_one(self, rigs: Any, clean: bool) -> None:
+        rig = rigs(held=True)
+        rig.open()
+        rig.create("t")
+        rig.write(b"0", producer_id=5, producer_epoch=0, base_sequence=0)
+        rig.append(b"1", producer_id=5, producer_epoch=0, base_sequence=1)
+        rig.checkpoint_while_held()
+        rig.settle()
+        rig.checkpoint()
+        rig.restart() if clean else rig.reopen(0)
+        assert rig.append(b"1", producer_id=5, producer_epoch=0, base_sequence=1) == 1
+        assert rig.append(b"2", producer_id=5, producer_epoch=0, base_sequence=2) == 2
+
     def test_the_first_idempotent_batch_after_a_crash_does_not_read_all_there_is(self, rig: Any) -> None:
         rig.create("t", **SEGMENT)
         _fill(rig, 20)

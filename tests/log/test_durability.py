@@ -100,9 +100,10 @@ class TestGroupCommit:
         rig = rigs(held=True)
         rig.open()
         rig.create("t")
+        monkeypatch.setattr("headrace.log.embedded.engine.LIMIT_BYTES", 10_000)
         assert not rig.log.backlogged
-        for _ in range(65):
-            rig.append(bytes(1_000_000))
+        for _ in range(11):
+            rig.append(bytes(1000))
         assert rig.log.backlogged
         rig.settle()
         assert not rig.log.backlogged

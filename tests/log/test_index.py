@@ -115,6 +115,31 @@ class TestInASegment:
             assert next(partition.batches(offset))[1][1] == offset
         self.check(filled, before)
 
+    def test_a_walk_through_the_past_leaves_few_indexes_in_memory(self, filled: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("headrace.log.embedded.loaded._MAX_INDEXES", 2)
+        for number in range(300):
+            filled.append(b"%d" % number, timestamp_ms=filled.clock.now_ms() + 100 + number)
+        filled.settle()
+        before = filled.values()
+        filled.restart()
+        segments = filled.partition().segments
+        assert len(segments) > 4
+        for _ in range(2):
+            self.check(filled, before)
+            assert sum(segment._index is not None for segment in segments) <= 3
+            for segment in segments:
+                segment.learn_timestamps()
+            assert len(filled.log.files.indexes) <= 2
+
+    def test_an_index_that_can_not_be_saved_is_used_all_the_same(self, filled: Any) -> None:
+        before = filled.values()
+        filled.close()
+        for path in [path for path in filled.files("topics") if path.endswith(".index")]:
+            filled.disk.remove(path)
+        filled.open()
+        filled.disk.capacity_bytes = filled.disk.used_bytes()
+        self.check(filled, before)
+
     def check(self, rig: Any, before: list[bytes]) -> None:
         assert rig.values() == before
         partition = rig.partition()

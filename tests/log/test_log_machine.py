@@ -369,6 +369,18 @@ class LogMachine(RuleBasedStateMachine):
         self.rig.call(self.rig.log.checkpoint_soon)
         self.rig.turn()
 
+    @precondition(lambda self: self.rig.held)
+    @rule(where=st.integers(0, 9), producer_id=st.integers(1, 3), tell=st.booleans())
+    @survives
+    def checkpoint_while_a_batch_waits(self, where: int, producer_id: int, tell: bool) -> None:
+        self.append_idempotent(where=where, producer_id=producer_id, count=1)
+        self.rig.call(self.rig.log.checkpoint_soon)
+        self.rig.turn()
+        self.rig.call(self.rig.keeper.run)
+        if tell:
+            self.free_disk()
+            self.rig.settle()
+
     @rule(seconds=st.sampled_from((0.0, 0.002, 0.05, 1.0, 11.0, 40.0)))
     @survives
     def pass_time(self, seconds: float) -> None:
@@ -656,6 +668,7 @@ def small_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(table, "_REWRITE_STEP_BYTES", 100)
 
 
+@pytest.mark.timeout(7200)  # for the long profile
 def test_whatever_happens_nothing_promised_is_lost(
     rig_class: Any, crash_class: Any, profile: settings, small_limits: None
 ) -> None:

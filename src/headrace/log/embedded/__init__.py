@@ -1,8 +1,9 @@
 """The embedded engine: segments on this disk, a shared journal for group commit.
 
 Read in this order: `layout` (what is in the folder), `segment` and `index`, `partition`, `journal` and `commit` (how a write
-becomes durable), `checkpoint` and `recovery` (how a start finds what was promised), `engine` (the whole). `producers`,
-`retention`, `table` and `lease` each add one thing. The format on disk is described in docs/storage-format.md.
+becomes durable), `checkpoint`, `recovery` and `opening` (how a start finds what was promised), `engine` (the whole).
+`producers`, `retention`, `table` and `lease` each add one thing; `files` and `loaded` bound what is kept open and in memory.
+The format on disk is described in docs/storage-format.md.
 
 May import `record`, `disk`, `clock` and the port; imported by `server` alone.
 """

@@ -408,6 +408,7 @@ class EmbeddedLog:
             if free < self._reserve_bytes and self.refusal is None:
                 self.refusal = DiskFull(f"{free} bytes are free, {self._reserve_bytes} are kept in reserve")
                 logger.error("writes are refused: %s", self.refusal)
+                self.spawn(self.apply_retention())  # perhaps something may go
             elif free >= self._reserve_bytes and isinstance(self.refusal, DiskFull):
                 self.refusal = None
                 logger.warning("there is room on the disk again: writes go on")

@@ -13,11 +13,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from headrace.disk.port import Disk, File
+from headrace.log.embedded.loaded import LoadedIndexes
 
 
 class OpenFiles:
     def __init__(self, disk: Disk, limit: int) -> None:
         self.disk = disk
+        self.indexes = LoadedIndexes()
         self._limit = limit
         self._open: dict[str, File] = {}  # in order of last use
         self._lent: dict[File, int] = {}
@@ -28,8 +30,9 @@ class OpenFiles:
     def get(self, path: str, *, create: bool = False) -> File:
         """For the event loop's thread; good until it asks for another file, or as long as it is not `closed`."""
         with self._guard:
-            while len(self._open) >= self._limit and self._close_oldest():
-                pass
+            if path not in self._open:
+                while len(self._open) >= self._limit and self._close_oldest():
+                    pass
             file = self._take(path, create)
             self._never_got.discard(file)
             return file

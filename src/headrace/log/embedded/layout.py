@@ -2,7 +2,7 @@
 
 LOCK                                             held while a server runs
 checkpoint                                       how far every partition was safe in its own files
-journal/0 … 3                                    the ring of journal files
+journal/0 … 2                                    the ring of journal files
 topics/<name>.<topic id>/<partition>/
     <base offset, 20 digits>.log                 record batches, byte for byte as they cross the wire
     <base offset, 20 digits>.index               sparse index of that segment

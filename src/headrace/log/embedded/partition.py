@@ -120,6 +120,8 @@ class EmbeddedPartition:
         self._bases = [segment.base_offset for segment in segments]
         self.start_offset = start_offset
         self.end_offset = self.high_watermark = end_offset
+        for segment in segments[:-1]:
+            segment.sealed = True
         if segments:
             self._readable = (segments[-1], segments[-1].size)
             self._checkpointed_base = segments[-1].base_offset
@@ -292,6 +294,8 @@ class EmbeddedPartition:
     def _roll(self, timestamp_ms: int) -> Segment:
         segment = Segment(self._log.files_for(self), self.folder, self.end_offset, self.config.index_interval_bytes)
         segment.first_timestamp = timestamp_ms
+        if self.segments:
+            self.segments[-1].sealed = True
         self.segments.append(segment)
         self._bases.append(self.end_offset)
         return segment
@@ -379,11 +383,11 @@ class EmbeddedPartition:
         segment = self.segments[bisect_right(self._bases, offset) - 1]
         limit = self._readable[1] if segment is self._readable[0] else segment.size
         base, position = self._last_batch
-        if 0 <= base <= offset and segment is self.segments[-1] and limit - position <= max_bytes:
-            data = segment.file().read_cached(position, limit - position)  # a reader at the tail: the newest batch
-            if data is not None:
-                return data
         try:
+            if 0 <= base <= offset and segment is self.segments[-1] and limit - position <= max_bytes:
+                data = segment.file().read_cached(position, limit - position)  # a reader at the tail: the newest batch
+                if data is not None:
+                    return data
             return segment.read(_CachedReads(segment), offset, max_bytes, limit, at_least_one)
         except _WouldWait:
             return self._log.in_thread(lambda: _read_blocking(segment, offset, max_bytes, limit, at_least_one))
@@ -567,12 +571,13 @@ class EmbeddedPartition:
                 disk.sync_folder(folder)
             for segment in sealed:
                 segment.entry_synced = True
-                segment.drop_index()
+                if segment.base_offset < complete_before:
+                    segment.drop_index()
             self._checkpointed_base = complete_before
 
         steps: list[Callable[[], None]] = [sync] if any(segment.size for segment in segments) else []
         if self.producers_changed:
-            self.producers_changed = False
+            self.producers_changed = self.high_watermark < self.end_offset  # what waits for its sync is not in it
             content = self.producers.save(self.high_watermark)
             steps.append(lambda: replace_file(disk, f"{folder}/{PRODUCERS}", content))
             files.forget(f"{folder}/{PRODUCERS}")

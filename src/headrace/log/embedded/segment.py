@@ -41,6 +41,7 @@ class Segment:
         "max_timestamp",
         "next_entry_at",
         "path",
+        "sealed",
         "size",
     )
 
@@ -55,6 +56,7 @@ class Segment:
         self.max_timestamp = -1  # of everything up to `size`; -1 until known
         self.first_timestamp = -1  # of the first batch; -1 until known
         self.entry_synced = size > 0  # its name in the folder is durable
+        self.sealed = False  # another segment follows, and nothing is written to this one any more
         self._file: File | None = None
         self._index: SparseIndex | None = SparseIndex() if size == 0 else None
 
@@ -168,7 +170,14 @@ class Segment:
             if next(self.batches(position, self.size, self.base_offset + relative), None) is not None:
                 break
             index.cut(position)
-        return self._complete(index)
+        index = self._complete(index)
+        if self.sealed:
+            try:
+                self.save_index()  # only what is saved can be dropped again
+            except OSError:
+                return index  # a full disk is no reason not to read
+            self.files.indexes.note(self)
+        return index
 
     def _rebuild_index(self) -> None:
         self._complete(SparseIndex())
@@ -216,7 +225,13 @@ class Segment:
             if file.size() > self.size:
                 file.truncate(self.size)
 
+    @property
+    def index_entries(self) -> int:
+        index = self._index
+        return len(index) if index is not None else 0
+
     def drop_index(self) -> None:
         """Gives the memory of a saved index back; it is read again when somebody asks."""
-        if self._index is not None and self._index.saved == len(self._index):
+        index = self._index
+        if self.sealed and index is not None and index.saved == len(index):
             self._index = None
