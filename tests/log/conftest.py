@@ -18,6 +18,7 @@ from hypothesis import HealthCheck, settings
 from headrace.log.embedded import EmbeddedLog
 from headrace.log.embedded.partition import EmbeddedPartition
 from headrace.log.embedded.threads import InlineWorker
+from headrace.log.errors import DiskFull
 from headrace.record import Event, batches, decode_batch, encode_batch
 from headrace.testing.clock import SimulatedClock
 from headrace.testing.disk import SimulatedDisk
@@ -210,6 +211,28 @@ class Rig:
         offset = self.append(*values, **how)
         self.settle()
         return offset
+
+    def fill(self, count: int, topic: str = "t", size: int = 100) -> None:
+        """So many batches of one record, durable."""
+        for number in range(count):
+            self.append(b"%d" % number + bytes(size), topic=topic)
+        self.settle()
+
+    def fill_the_disk(self, topic: str) -> None:
+        for _ in range(3000):
+            try:
+                self.append(bytes(5000), topic=topic)
+            except DiskFull:
+                return
+            self.settle()
+            self.advance(1)
+        raise AssertionError("the disk never gets full")
+
+    def leases(self, table: str = "rows") -> list[Any]:
+        async def take() -> list[Any]:
+            return [lease async for lease in self.log.leases("group", table)]
+
+        return self.run(take())
 
     def values(self, topic: str = "t", index: int = 0) -> list[bytes | None]:
         """Everything readable from the start on."""

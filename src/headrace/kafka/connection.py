@@ -108,7 +108,9 @@ class KafkaConnection(asyncio.BufferedProtocol):
         return memoryview(self._own)[self._filled :]
 
     def buffer_updated(self, nbytes: int) -> None:
-        self.last_active = self.listener.now()
+        listener = self.listener
+        self.last_active = listener.now()
+        listener.attention.stay()
         if self._own is None:
             self._take_frames(self._shared_view, nbytes)
             return

@@ -8,6 +8,7 @@ import socket
 from collections import Counter, deque
 from typing import TYPE_CHECKING
 
+from headrace.kafka.attention import Attention
 from headrace.kafka.connection import KafkaConnection
 from headrace.kafka.fetch_sessions import FetchSessions
 
@@ -47,6 +48,7 @@ class KafkaListener:
     async def start(self, host: str, port: int) -> tuple[str, int]:
         loop = asyncio.get_running_loop()
         self._loop_time = loop.time
+        self.attention = Attention(loop)
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         listening = socket.socket(family, socket.SOCK_STREAM)
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -7,6 +7,7 @@ back. With `flush` and `memory` it is readable at once.
 
 from __future__ import annotations
 
+import logging
 from bisect import bisect_right
 from collections.abc import Awaitable, Callable, Iterator
 from typing import TYPE_CHECKING
@@ -44,6 +45,8 @@ from headrace.record.batch import Record, decode_batch
 
 if TYPE_CHECKING:
     from headrace.log.embedded.engine import EmbeddedLog
+
+logger = logging.getLogger("headrace.log")
 
 _COMPRESSION = 0x07
 _TRANSACTIONAL = 0x10
@@ -336,6 +339,8 @@ class EmbeddedPartition:
         else:
             loaded = loaded[0], max(loaded[1], self._producers_from)
         producers, from_offset = loaded
+        if from_offset < self.start_offset:
+            producers.forget_sequences()
         now_ms = self._log.clock.now_ms()
         for segment, found in self.batches(max(from_offset, self.start_offset), self._restored_end):
             header = segment.content(found)[:61]
@@ -367,7 +372,10 @@ class EmbeddedPartition:
 
     def tell_watchers(self) -> None:
         for changed in tuple(self.watchers):
-            changed()
+            try:
+                changed()
+            except Exception:  # neither the writer nor the others who watch may suffer from it
+                logger.exception("somebody who watches %s-%d failed", self.topic, self.index)
 
     # --- reading
 

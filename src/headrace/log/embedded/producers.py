@@ -70,6 +70,11 @@ class Producers:
             producer.batches.append((first, last, base_offset))
         producer.last_timestamp_ms = timestamp_ms
 
+    def forget_sequences(self) -> None:
+        """For a state with batches behind it that were trimmed before they could be noted: the last sequence is unknown."""
+        for producer in self.by_id.values():
+            producer.batches.clear()
+
     def expire(self, before_ms: int) -> None:
         for producer_id in [i for i, p in self.by_id.items() if p.last_timestamp_ms < before_ms]:
             del self.by_id[producer_id]

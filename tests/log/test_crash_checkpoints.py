@@ -1,0 +1,271 @@
+"""Checkpoints, failed syncs and producers' snapshots: what must be in them, and what must not."""
+
+from __future__ import annotations
+
+import errno
+from typing import Any
+
+import pytest
+
+from headrace.log.errors import LogError, ReadOnly, StorageError
+from headrace.log.port import Append
+
+SEGMENT = {"internal_segment_bytes": "400"}
+
+
+class TestCheckpoint:
+    @pytest.mark.parametrize("seed", range(10))
+    def test_rows_are_right_while_several_segments_wait_for_the_disk(self, rigs: Any, seed: int) -> None:
+        rig = rigs(held=True)
+        rig.open()
+        rig.create("t", **SEGMENT)
+        rig.fill(3)
+        for number in range(20):
+            rig.append(b"%d" % number + bytes(100))
+        rig.checkpoint_while_held()
+        rig.settle()
+        rig.reopen(seed)
+        assert rig.partition().broken == ""
+        assert len(rig.values()) == 23
+
+    @pytest.mark.parametrize("seed", range(10))
+    def test_a_checkpoint_that_found_no_room_is_done_again_in_full(self, rig: Any, seed: int) -> None:
+        rig.create("t", **SEGMENT)
+        rig.fill(12)
+        real, failures = rig.disk.rename, [1]
+
+        def rename(old: str, new: str) -> None:
+            if failures and new == "checkpoint":
+                failures.pop()
+                raise OSError(errno.ENOSPC, "full")
+            real(old, new)
+
+        def full(path: str) -> None:
+            raise OSError(errno.ENOSPC, "full")
+
+        sync_folder, rig.disk.sync_folder = rig.disk.sync_folder, full
+        rig.checkpoint()
+        rig.disk.sync_folder, rig.disk.rename = sync_folder, rename
+        rig.checkpoint()
+        rig.checkpoint()
+        assert rig.log.commit.journal.floor == rig.log.commit.applied_sequence
+        rig.reopen(seed)
+        assert rig.partition().broken == ""
+        assert len(rig.values()) == 12
+
+    @pytest.mark.parametrize("clean", [True, False])
+    def test_a_batch_that_waited_during_a_checkpoint_is_in_the_next_one(self, rigs: Any, clean: bool) -> None:
+        rig = rigs(held=True)
+        rig.open()
+        rig.create("t")
+        rig.create("other")
+        rig.append(b"waits")
+        rig.checkpoint_while_held()
+        rig.settle()
+        rig.write(b"x", topic="other")
+        rig.checkpoint()
+        rig.restart() if clean else rig.reopen(0)
+        assert rig.values() == [b"waits"]
+
+    def test_closing_in_the_middle_of_a_checkpoint_forgets_nothing(self, rigs: Any) -> None:
+        rig = rigs(held=True)
+        rig.open()
+        rig.create("t")
+        rig.checkpoint()
+        rig.fill(5)
+        rig.call(rig.log.checkpoint_soon)
+        rig.turn()
+        rig.restart()
+        assert len(rig.values()) == 5
+
+    def test_appends_during_close_are_refused_or_kept(self, rigs: Any) -> None:
+        rig = rigs(held=True)
+        rig.open()
+        rig.create("t")
+        rig.fill(5)
+        closing = rig.loop.create_task(rig.log.close())
+        kept = 5
+        for _ in range(30):
+            rig.turn()
+            if not closing.done():
+                try:
+                    rig.append(b"late")
+                    kept += 1
+                except LogError:
+                    pass
+            rig.call(rig.commit_worker.run)
+            rig.call(rig.keeper.run)
+            rig.advance(0.002)
+        assert closing.done()
+        rig._log = None
+        rig._forget_timers()
+        rig.open()
+        assert len(rig.values()) == kept
+
+    @pytest.mark.parametrize("seed", range(10))
+    def test_a_reserved_batch_in_a_closed_segment_is_synced_by_a_later_checkpoint(self, rigs: Any, seed: int) -> None:
+        rig = rigs(held=True)
+        rig.open()
+        rig.create("t", **SEGMENT)
+        [lease] = rig.leases()
+        rig.write(b"0")
+        commit = rig.loop.create_task(lease.commit({b"k": b"v"}, [Append("t", 0, rig.batch(bytes(100)))]))
+        rig.turn()
+        for _ in range(4):
+            rig.append(bytes(200))
+        rig.checkpoint_while_held()
+        rig.settle()
+        assert commit.done()
+        rig.checkpoint()
+        rig.reopen(seed)
+        assert rig.partition().broken == ""
+        assert len(rig.values()) == 6
+
+    @pytest.mark.parametrize("seed", range(5))
+    def test_rows_are_right_when_nothing_was_readable_yet(self, rigs: Any, seed: int) -> None:
+        rig = rigs(held=True)
+        rig.open()
+        rig.create("t", **SEGMENT)
+        rig.settle()
+        for _ in range(6):
+            rig.append(bytes(200))
+        rig.checkpoint_while_held()
+        rig.settle()
+        rig.reopen(seed)
+        assert rig.partition().broken == ""
+        assert len(rig.values()) == 6
+
+    def test_a_segment_that_does_not_exist_yet_does_not_stop_the_checkpoint(self, rigs: Any) -> None:
+        rig = rigs(held=True)
+        rig.open()
+        rig.create("t")
+        rig.create("other")
+        rig.run(rig.log.table("rows"))
+        [lease] = rig.leases()
+        rig.fill(2, topic="other")
+        commit = rig.loop.create_task(lease.commit({b"k": b"v"}, [Append("t", 0, rig.batch(b"x"))]))
+        rig.turn()
+        floor = rig.log.commit.journal.floor
+        rig.checkpoint_while_held()
+        assert rig.log.commit.journal.floor > floor
+        rig.settle()
+        rig.turn()
+        assert commit.result() == [0]
+
+
+class TestFailedSync:
+    @pytest.mark.parametrize("seed", range(10))
+    def test_nothing_is_acknowledged_behind_a_failed_sync(self, rigs: Any, seed: int) -> None:
+        rig = rigs(held=True)
+        rig.open()
+        rig.create("t")
+        rig.fill(2)
+        answers: list[Exception | None] = []
+        rig.append(b"first")
+        rig.call(lambda: rig.log.after_sync(answers.append))
+        rig.advance(0.01)
+        rig.append(b"second")
+        rig.call(lambda: rig.log.after_sync(answers.append))
+        rig.disk.fail_next_syncs = 1
+        for _ in range(10):
+            rig.pump()
+        assert len(answers) == 2
+        assert all(isinstance(answer, Exception) for answer in answers)
+        assert rig.partition().high_watermark == 2
+        with pytest.raises(ReadOnly):
+            rig.append(b"third")
+        assert len(rig.values()) == 2
+        rig.reopen(seed)
+        assert rig.partition().broken == ""
+        assert rig.partition().end_offset >= 2
+
+    def test_a_failed_sync_in_a_checkpoint_is_heard_while_the_log_closes(self, rigs: Any) -> None:
+        rig = rigs(held=True)
+        rig.open()
+        rig.create("t")
+        rig.fill(5)
+        rig.call(rig.log.checkpoint_soon)
+        rig.turn()
+        rig.disk.fail_next_syncs = 1
+        rig.disk.fault_random.seed(3)
+        try:
+            rig.restart()
+        except StorageError:
+            rig.reopen()
+        assert len(rig.values()) == 5
+
+    def test_a_failed_sync_in_a_checkpoint_fails_what_waits(self, rigs: Any) -> None:
+        """The kernel has dropped pages that a later, successful sync would seem to have written."""
+        rig = rigs(held=True)
+        rig.open()
+        rig.create("t")
+        rig.fill(2)
+        answers: list[Exception | None] = []
+        rig.append(bytes(200_000))
+        rig.call(lambda: rig.log.after_sync(answers.append))
+        rig.disk.fail_next_syncs = 1
+        rig.checkpoint_while_held()
+        for _ in range(5):
+            rig.pump()
+        assert len(answers) == 1
+        assert answers[0] is not None
+        assert rig.partition().high_watermark == 2
+
+
+class TestProducers:
+    @pytest.mark.parametrize("seed", range(20))
+    def test_a_snapshot_knows_no_batch_that_may_be_lost(self, rigs: Any, seed: int) -> None:
+        rig = rigs(held=True)
+        rig.open()
+        rig.create("t")
+        [lease] = rig.leases()
+        rig.write(b"0", producer_id=5, producer_epoch=0, base_sequence=0)
+        commit = rig.loop.create_task(lease.commit({b"k": b"v"}, [Append("t", 0, rig.batch(b"lost"))]))
+        rig.turn()
+        rig.append(b"1", producer_id=5, producer_epoch=0, base_sequence=1)
+        rig.checkpoint_while_held()
+        assert not commit.done()
+        rig.reopen(seed)
+        assert rig.write(b"1", producer_id=5, producer_epoch=0, base_sequence=1) == 1
+        assert rig.values() == [b"0", b"1"]
+
+    @pytest.mark.parametrize("clean", [True, False])
+    def test_a_batch_that_waited_during_a_snapshot_is_in_the_next_one(self, rigs: Any, clean: bool) -> None:
+        rig = rigs(held=True)
+        rig.open()
+        rig.create("t")
+        rig.write(b"0", producer_id=5, producer_epoch=0, base_sequence=0)
+        rig.append(b"1", producer_id=5, producer_epoch=0, base_sequence=1)
+        rig.checkpoint_while_held()
+        rig.settle()
+        rig.checkpoint()
+        rig.restart() if clean else rig.reopen(0)
+        assert rig.append(b"1", producer_id=5, producer_epoch=0, base_sequence=1) == 1
+        assert rig.append(b"2", producer_id=5, producer_epoch=0, base_sequence=2) == 2
+
+    def test_a_batch_trimmed_before_a_snapshot_leaves_no_stale_sequence(self, rig: Any) -> None:
+        rig.create("t")
+        rig.write(b"0", producer_id=5, producer_epoch=0, base_sequence=0)
+        rig.checkpoint()
+        rig.write(b"1", producer_id=5, producer_epoch=0, base_sequence=1)
+        rig.run(rig.partition().trim(2))
+        rig.reopen()
+        assert rig.write(b"2", producer_id=5, producer_epoch=0, base_sequence=2) == 2
+
+    def test_the_first_idempotent_batch_after_a_crash_does_not_read_all_there_is(self, rig: Any) -> None:
+        rig.create("t", **SEGMENT)
+        rig.fill(20)
+        rig.checkpoint()
+        rig.fill(2)
+        rig.reopen()
+        seen = []
+        real = rig.partition().segments[0].__class__.batches
+
+        def batches(segment: Any, *args: Any) -> Any:
+            seen.append(segment.base_offset)
+            return real(segment, *args)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("headrace.log.embedded.segment.Segment.batches", batches)
+            rig.write(b"1", producer_id=5, producer_epoch=0, base_sequence=0)
+        assert min(seen, default=18) >= 18
