@@ -166,7 +166,20 @@ def test_a_folder_is_synced_with_all_above_it(tmp_path: Path, monkeypatch: pytes
 
     monkeypatch.setattr(os, "fsync", fsync)
     disk.sync_folder("a/b")
-    assert synced == [str(tmp_path / "a/b"), str(tmp_path / "a"), str(tmp_path)]
+    everything = [str(tmp_path / "a/b"), str(tmp_path / "a"), str(tmp_path)]
+    assert synced == everything
+    synced.clear()
+    disk.sync_folder("a/b")
+    assert synced == everything[:1], "what is above it is durable already"
+    disk.open("a/c/file", create=True).close()
+    synced.clear()
+    disk.sync_folder("a/c")
+    assert synced == [str(tmp_path / "a/c"), str(tmp_path / "a")]
+    disk.remove_folder("a/b")
+    disk.open("a/b/file", create=True).close()
+    synced.clear()
+    disk.sync_folder("a/b")
+    assert synced == everything[:2]
     synced.clear()
     disk.sync_folder("")
     assert synced == [str(tmp_path)]

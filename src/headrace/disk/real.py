@@ -118,6 +118,14 @@ class RealFile:
             self.fd = -1
 
 
+def _fsync_folder(full: str) -> None:
+    fd = os.open(full, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
 class RealDisk:
     """A folder, held by a lock on the file `LOCK` in it."""
 
@@ -126,6 +134,7 @@ class RealDisk:
         self.folder.mkdir(parents=True, exist_ok=True)
         self._root = str(self.folder)
         self._lock_fd = -1
+        self._anchored: set[str] = {self._root}  # folders whose own entry, up to the root, is durable
 
     def _path(self, path: str) -> str:
         return f"{self._root}/{path}"
@@ -160,22 +169,24 @@ class RealDisk:
         os.remove(self._path(path))
 
     def remove_folder(self, path: str) -> None:
+        gone = self._path(path)
+        for folder in list(self._anchored):
+            if folder == gone or folder.startswith(gone + "/"):
+                self._anchored.discard(folder)
         try:
-            shutil.rmtree(self._path(path))
+            shutil.rmtree(gone)
         except FileNotFoundError:
             return
 
     def sync_folder(self, path: str) -> None:
         full = self._path(path).rstrip("/")
-        while True:
-            fd = os.open(full, os.O_RDONLY | os.O_DIRECTORY)
-            try:
-                os.fsync(fd)
-            finally:
-                os.close(fd)
-            if full == self._root or len(full) <= len(self._root):
-                return
+        synced = [full]
+        _fsync_folder(full)
+        while full not in self._anchored and len(full) > len(self._root):
             full = os.path.dirname(full)
+            synced.append(full)
+            _fsync_folder(full)
+        self._anchored.update(synced)
 
     def lock(self) -> None:
         fd = os.open(self._path("LOCK"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
