@@ -89,12 +89,13 @@ class Producer:
         self._sticky: dict[str, StickyChoice] = {}
         self._open: dict[TopicPartition, deque[_Batch]] = {}  # the first of each is the one under way
         self._waiting_bytes = 0
+        self._taken = 0
         self.delivered: dict[TopicPartition, Delivered] = {}
 
     @property
     def waiting(self) -> int:
         """Records that have not been acknowledged."""
-        return sum(len(batch.events) for batches in self._open.values() for batch in batches)
+        return self._taken - sum(one.records for one in self.delivered.values())  # right wherever Ctrl-C comes in between
 
     def send(self, topic: str, event: Event, partition: int | None = None) -> None:
         """Takes a record; it is sent by the next `flush`, or at once when enough have come together."""
@@ -105,6 +106,7 @@ class Producer:
         batches = self._open.setdefault(target, deque())
         if not batches or batches[-1].size_bytes + size > BATCH_BYTES:
             batches.append(_Batch())
+        self._taken += 1
         batches[-1].events.append(event)
         batches[-1].size_bytes += size
         self._waiting_bytes += size
