@@ -184,6 +184,8 @@ class Rig:
             self.turn()
 
     def end(self) -> None:
+        if self.loop.is_closed():
+            return
         self._end_tasks()
         self.loop.close()
 
@@ -307,6 +309,12 @@ def rig_class() -> type[Rig]:
 @pytest.fixture(scope="session")
 def crash_class() -> type[Crash]:
     return Crash
+
+
+@pytest.fixture(scope="session")
+def soak() -> bool:
+    """Whether there is time for everything."""
+    return SOAK
 
 
 @pytest.fixture(scope="session")

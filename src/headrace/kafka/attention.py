@@ -2,8 +2,8 @@
 
 A client that waits for each answer sends its next request within microseconds. If the loop goes to sleep in between, waking
 it costs more than the request itself: the processor has to leave its idle state, on a virtual machine through the host. So
-after each request the loop is kept turning for a short while. Bound: `STAY_S` after the last request, and not at all when the
-loop has no time to sleep anyway.
+after each request the loop is kept turning for a short while. Bound: `STAY_S` after the last request, and only while few
+peers are connected: with many, the loop hardly sleeps.
 """
 
 from __future__ import annotations

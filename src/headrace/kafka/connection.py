@@ -110,7 +110,8 @@ class KafkaConnection(asyncio.BufferedProtocol):
     def buffer_updated(self, nbytes: int) -> None:
         listener = self.listener
         self.last_active = listener.now()
-        listener.attention.stay()
+        if listener.few_peers:
+            listener.attention.stay()
         if self._own is None:
             self._take_frames(self._shared_view, nbytes)
             return

@@ -21,6 +21,7 @@ FRAMES_LIMIT_BYTES = 512 * 1024 * 1024
 _ROOM_AGAIN_BYTES = 32 * 1024 * 1024
 _READ_BUFFER_BYTES = 256 * 1024
 _SWEEP_EVERY_S = 5.0
+_FEW_PEERS = 4
 _UNFINISHED_FRAME_S = 60.0
 _STALLED_FRAME_S = 1.0
 _REFUSALS_LOGGED_PER_S = 50
@@ -39,6 +40,7 @@ class KafkaListener:
         self.sessions = FetchSessions(settings.get_int("max.incremental.fetch.session.cache.slots"), broker.clock)
         self.advertised = ("127.0.0.1", 0)
         self._connections: set[KafkaConnection] = set()
+        self.few_peers = True  # with many, the loop hardly sleeps, and staying awake would only cost
         self._per_host: Counter[str] = Counter()
         self._waiting_for_room: deque[KafkaConnection] = deque()
         self._server: asyncio.Server | None = None
@@ -85,12 +87,14 @@ class KafkaListener:
         if self._per_host[host] >= settings.get_int("max.connections.per.ip"):
             return f"max.connections.per.ip is reached for {host}"
         self._connections.add(connection)
+        self.few_peers = len(self._connections) <= _FEW_PEERS
         self._per_host[host] += 1
         return ""
 
     def forget(self, connection: KafkaConnection) -> None:
         if connection in self._connections:
             self._connections.discard(connection)
+            self.few_peers = len(self._connections) <= _FEW_PEERS
             host = connection.peer.rpartition(":")[0]
             self._per_host[host] -= 1
             if not self._per_host[host]:
