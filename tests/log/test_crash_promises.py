@@ -155,6 +155,22 @@ class TestDiskFull:
         rig.restart()
         assert rig.values() == [b"0", small, b"\x02" * 2900]
 
+    @pytest.mark.parametrize("clean", [True, False])
+    def test_a_segment_whose_first_write_failed_does_not_stand_in_the_way_later(self, rig: Any, clean: bool) -> None:
+        rig.create("t", internal_segment_bytes="900")
+        rig.write(bytes(100))
+        rig.disk.capacity_bytes = rig.disk.used_bytes() + 600
+        with pytest.raises(DiskFull):
+            rig.append(bytes(2000))
+        rig.disk.capacity_bytes = None
+        for _ in range(2):
+            rig.restart() if clean else rig.reopen()
+            rig.write(bytes(50))
+            rig.write(bytes(2000))
+            rig.checkpoint()
+        rig.restart() if clean else rig.reopen()
+        assert [len(value) for value in rig.values()] == [100, 50, 2000, 50, 2000]
+
     def test_retention_frees_room_although_writes_are_refused(self, rigs: Any) -> None:
         rig = rigs(reserve_bytes=50_000, capacity_bytes=1_000_000, journal_file_bytes=16_384)
         rig.open()

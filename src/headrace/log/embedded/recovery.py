@@ -94,6 +94,16 @@ def open_clean(disk: Disk, files: OpenFiles, folder: str, row: Row, interval: in
         for base, size in sizes.items()
         if base <= row.segment_base
     ]
+    surplus = []
+    for base, path in kept:
+        if base > row.segment_base:  # it was begun, but the first write to it failed
+            if base == row.end_offset:
+                segments.append(Segment(files, folder, base, interval))
+            else:
+                surplus.append((base, path))
+    if surplus:  # else it would one day stand between segments that go past it
+        _remove(disk, files, folder, surplus)
+        disk.sync_folder(folder)
     return Recovered(segments, row.start_offset, row.end_offset, producers_from=row.producers_end, changed=False)
 
 
