@@ -113,11 +113,11 @@ class Rig:
                 self.call(lambda: self.commit_worker.run() | self.keeper.run())
 
     def checkpoint(self) -> None:
-        self.run(self.log._run_checkpoint())
+        self.run(self.log.checkpoints.run())
 
     def checkpoint_while_held(self) -> None:
         """A whole checkpoint on the keeper's thread, while the commit thread does nothing."""
-        checkpoint = self.loop.create_task(self.log._run_checkpoint())
+        checkpoint = self.loop.create_task(self.log.checkpoints.run())
         self.turn()
         self.call(self.keeper.run)
         self.turn()

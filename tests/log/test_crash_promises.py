@@ -105,7 +105,7 @@ class TestDurabilityChange:
         rig.create("t")
         rig.fill(2)
         rig.append(b"waits")
-        rig.call(lambda: rig.log._topics["t"].reconfigure(rig.log._topics["t"].definition))
+        rig.call(lambda: rig.log.set_defaults({"durability": "flush"}))
         rig.settle()
         assert len(rig.values()) == 3
 
@@ -128,7 +128,7 @@ class TestDurabilityChange:
         rig.open()
         rig.create("t")
         rig.write(b"x")
-        rig.call(lambda: rig.log.set_defaults({}))
+        rig.call(lambda: rig.log.set_defaults({"durability": "flush"}))
         assert rig.values() == [b"x"]
         rig.write(b"y")
         assert rig.values() == [b"x", b"y"]

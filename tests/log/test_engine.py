@@ -349,7 +349,7 @@ class TestFolder:
 
     def test_rows_are_json_that_people_can_read(self, rig: Any) -> None:
         rig.create("t", 2, retention_ms="5")
-        row = json.loads(rig.log._definitions.get(b"t"))
+        row = json.loads(rig.log._topics.definitions.get(b"t"))
         assert (row["partitions"], row["config"]) == (2, {"retention.ms": "5"})
 
 

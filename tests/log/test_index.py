@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace.log.embedded.index import ENTRY_BYTES, SparseIndex
+from headrace.log.embedded.reading import batches
 
 STEPS = st.lists(st.tuples(st.integers(1, 1000), st.integers(61, 100_000), st.integers(-1, 50)), max_size=50)
 
@@ -112,7 +113,7 @@ class TestInASegment:
         partition = filled.partition()
         for offset, when in times:
             assert filled.run(partition.offset_at(when)).offset == offset
-            assert next(partition.batches(offset))[1][1] == offset
+            assert next(batches(partition, offset, partition.end_offset))[1][1] == offset
         self.check(filled, before)
 
     def test_a_walk_through_the_past_leaves_few_indexes_in_memory(self, filled: Any, monkeypatch: pytest.MonkeyPatch) -> None:

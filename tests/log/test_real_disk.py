@@ -190,7 +190,7 @@ async def test_more_partitions_than_the_system_lets_us_open(tmp_path: Path) -> N
                 assert partition is not None
                 partition.append(_batch(b"x"))
             await log.synced()
-            await log._run_checkpoint()
+            await log.checkpoints.run()
             assert log.refusal is None
         for index in range(300):
             assert await _values(log, "t", index) == [b"x", b"x"]

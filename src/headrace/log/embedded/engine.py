@@ -12,7 +12,6 @@ import logging
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
 from uuid import UUID
@@ -21,12 +20,13 @@ from headrace.clock import Clock, Timer
 from headrace.disk.memory import MemoryDisk
 from headrace.disk.port import Disk, FolderLocked
 from headrace.log.embedded import definitions
-from headrace.log.embedded.checkpoint import Checkpoint, Row, SyncFailed, read_checkpoint, write_checkpoint
+from headrace.log.embedded.checkpoint import Checkpoint, SyncFailed, read_checkpoint
+from headrace.log.embedded.checkpoints import Checkpoints
 from headrace.log.embedded.commit import LIMIT_BYTES, GroupCommit
 from headrace.log.embedded.definitions import Definition
 from headrace.log.embedded.files import OpenFiles
 from headrace.log.embedded.journal import NO_SPACE, Journal
-from headrace.log.embedded.layout import PRODUCERS, TOPICS, topic_folder
+from headrace.log.embedded.layout import PRODUCERS, TOPICS
 from headrace.log.embedded.lease import TABLE as LEASES
 from headrace.log.embedded.lease import EmbeddedLease
 from headrace.log.embedded.opening import Opening
@@ -35,22 +35,16 @@ from headrace.log.embedded.retention import apply_retention, expired_before
 from headrace.log.embedded.segment import Segment
 from headrace.log.embedded.table import EmbeddedTable
 from headrace.log.embedded.threads import ThreadWorker, Worker
+from headrace.log.embedded.topics import EmbeddedTopic, Topics
 from headrace.log.errors import (
     BatchTooLarge,
     DiskFull,
     FolderInUse,
-    InvalidConfig,
-    InvalidPartitions,
     ReadOnly,
     RecoveryFailed,
     StorageError,
-    TopicExists,
-    UnknownTopic,
 )
 from headrace.log.port import Durability, StorageInfo, Synced
-from headrace.log.topic_config import TopicConfig, resolve
-from headrace.record.batch import decode_batch, encode_batch, read_header
-from headrace.record.compression import Compression
 
 logger = logging.getLogger("headrace.log")
 T = TypeVar("T")
@@ -58,34 +52,6 @@ T = TypeVar("T")
 _INTERNAL = {"cleanup.policy": "compact", "max.message.bytes": str(256 * 1024 * 1024), "retention.ms": "-1"}
 _CHECKPOINT_EVERY_S = 30.0
 _SPACE_EVERY_S = 1.0
-
-
-class EmbeddedTopic:
-    def __init__(self, log: EmbeddedLog, definition: Definition) -> None:
-        self._log = log
-        self.definition = definition
-        self.name = definition.name
-        self.topic_id = definition.topic_id
-        self.internal = definition.internal
-        self.folder = topic_folder(definition.name, definition.topic_id)
-        self.resolved = log.resolve(definition)
-        self.partitions: list[EmbeddedPartition] = []
-        self.grow()
-
-    @property
-    def config(self) -> Mapping[str, str]:
-        return self.definition.config
-
-    def grow(self) -> None:
-        for index in range(len(self.partitions), self.definition.partitions):
-            folder = f"{self.folder}/{index}"
-            self.partitions.append(EmbeddedPartition(self._log, self.name, self.topic_id, index, folder, self.resolved))
-
-    def reconfigure(self, definition: Definition) -> None:
-        self.definition = definition
-        self.resolved = self._log.resolve(definition)
-        for partition in self.partitions:
-            partition.configure(self.resolved)
 
 
 class EmbeddedLog:
@@ -108,32 +74,26 @@ class EmbeddedLog:
     ) -> None:
         self.disk = disk
         self.clock = clock
-        self.defaults = dict(defaults or {})
         self.folder = folder
         self.files = OpenFiles(disk, max_open_files)
         self.refusal: StorageError | None = None  # why writes are refused, if they are
-        self.changed: set[EmbeddedPartition] = set()  # written to since the last checkpoint
         self.closed = False
         self._closing = False
         self.commit: GroupCommit
+        self.checkpoints: Checkpoints
         self._memory_files = OpenFiles(MemoryDisk(), 1 << 30)
         self._random_bytes = random_bytes
+        self._topics = Topics(self, defaults or {}, random_bytes)
         self._commit_worker = commit_worker
         self._keeper = keeper
         self._journal_shape = (journal_file_bytes, journal_files)
         self._reserve_bytes = reserve_bytes
         self._retention_interval_s = retention_interval_s
         self._producer_expiration_ms = producer_expiration_ms
-        self._topics: dict[str, EmbeddedTopic] = {}
-        self._by_id: dict[UUID, EmbeddedTopic] = {}
         self._tables: dict[tuple[str, int], EmbeddedTable] = {}
-        self._rows: dict[tuple[UUID, int], Row] = {}
-        self._key = b""
-        self._checkpointing = asyncio.Lock()
         self._timers: dict[str, Timer] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
         self._pool: ThreadPoolExecutor | None = None
-        self._definitions: EmbeddedTable
 
     # --- opening and closing
 
@@ -164,8 +124,7 @@ class EmbeddedLog:
             if self.disk.list(TOPICS):
                 raise RecoveryFailed("the folder has topics but no checkpoint file: restore it from a copy")
             checkpoint = Checkpoint(self._random_bytes(8), 1, clean=True, rows={})
-        self._key = checkpoint.key
-        self._rows = dict(checkpoint.rows)
+        self.checkpoints = Checkpoints(self, checkpoint.key)
         opening = Opening.of(self.disk, self.files, checkpoint)
         loop = None
         if self._commit_worker is None or self._keeper is None:
@@ -173,19 +132,18 @@ class EmbeddedLog:
             self._commit_worker = self._commit_worker or ThreadWorker("headrace-commit", loop)
             self._keeper = self._keeper or ThreadWorker("headrace-keeper", loop)
         size, count = self._journal_shape
-        journal = Journal(self.disk, key=self._key, next_sequence=opening.next_sequence, file_bytes=size, files=count)
+        journal = Journal(self.disk, key=checkpoint.key, next_sequence=opening.next_sequence, file_bytes=size, files=count)
         self.commit = GroupCommit(
             journal=journal,
             files=self.files,
             disk=self.disk,
             clock=self.clock,
             worker=self._commit_worker,
-            failed=self._sync_failed,
+            failed=self.sync_failed,
             wants_checkpoint=self.checkpoint_soon,
         )
         self._restore_topics(opening)
-        self._rows = self._rows_now() | opening.broken
-        write_checkpoint(self.disk, Checkpoint(self._key, opening.next_sequence, clean=False, rows=self._rows))
+        self.checkpoints.begin(opening.next_sequence, opening.broken)
         if opening.recovered:
             logger.warning("recovered %d partitions after an unclean end", opening.recovered)
         self._schedule("space", _SPACE_EVERY_S, self._check_space)
@@ -193,27 +151,22 @@ class EmbeddedLog:
         self._schedule("retention", self._retention_interval_s, lambda: self.spawn(self.apply_retention()))
 
     def _restore_topics(self, opening: Opening) -> None:
-        own = EmbeddedTopic(self, Definition(definitions.TABLE, definitions.TABLE_ID, 1, _INTERNAL, internal=True))
-        opening.restore(own.partitions[0])
-        if own.partitions[0].broken:
-            raise RecoveryFailed(f"the table of topics is damaged: {own.partitions[0].broken}")
-        self._install(own)
+        topics = self._topics
+        own = topics.install(Definition(definitions.TABLE, definitions.TABLE_ID, 1, _INTERNAL, internal=True)).partitions[0]
+        opening.restore(own)
+        if own.broken:
+            raise RecoveryFailed(f"the table of topics is damaged: {own.broken}")
         try:
-            self._definitions = EmbeddedTable(self, own.partitions[0])
+            topics.definitions = EmbeddedTable(self, own)
         except StorageError as error:
             raise RecoveryFailed(f"the table of topics is damaged: {error}") from error
-        self._tables[definitions.TABLE, 0] = self._definitions
-        for key, value in list(self._definitions.items()):
-            topic = EmbeddedTopic(self, Definition.of(key, value))
-            self._install(topic)
+        self._tables[definitions.TABLE, 0] = topics.definitions
+        for key, value in list(topics.definitions.items()):
+            topic = topics.install(Definition.of(key, value))
             if topic.resolved.durability is not Durability.MEMORY:
                 for partition in topic.partitions:
                     opening.restore(partition)
-        opening.remove_orphans({topic_id: len(topic.partitions) for topic_id, topic in self._by_id.items()})
-
-    def _install(self, topic: EmbeddedTopic) -> None:
-        self._topics[topic.name] = topic
-        self._by_id[topic.topic_id] = topic
+        opening.remove_orphans({topic_id: len(topic.partitions) for topic_id, topic in topics.by_id.items()})
 
     async def close(self) -> None:
         """Makes everything durable and leaves a clean checkpoint."""
@@ -225,13 +178,13 @@ class EmbeddedLog:
         self.commit.close()
         for timer in self._timers.values():
             timer.cancel()
-        async with self._checkpointing:  # one that runs must be heard to its end: a sync in it may fail
+        async with self.checkpoints.running:  # one that runs must be heard to its end: a sync in it may fail
             for task in self._tasks:
                 task.cancel()
         try:
             if not isinstance(self.refusal, ReadOnly):
                 await self.synced()
-                await self._run_checkpoint(clean=True)
+                await self.checkpoints.run(clean=True)
         finally:
             self.closed = True
             for worker in (self._commit_worker, self._keeper):
@@ -245,19 +198,9 @@ class EmbeddedLog:
 
     # --- topics
 
-    def resolve(self, definition: Definition) -> TopicConfig:
-        config = resolve(definition.config, {} if definition.internal else self.defaults)
-        if definition.in_memory and config.durability is not Durability.MEMORY:
-            return replace(config, durability=Durability.MEMORY)
-        if not definition.in_memory and config.durability is Durability.MEMORY:
-            return replace(config, durability=Durability.FLUSH)
-        return config
-
     def set_defaults(self, defaults: Mapping[str, str]) -> None:
         """Server-wide settings changed: topics that set nothing of their own follow."""
-        self.defaults = dict(defaults)
-        for topic in self._topics.values():
-            topic.reconfigure(topic.definition)
+        self._topics.set_defaults(defaults)
 
     async def create_topic(
         self,
@@ -268,55 +211,24 @@ class EmbeddedLog:
         topic_id: UUID | None = None,
         internal: bool = False,
     ) -> EmbeddedTopic:
-        if name in self._topics:
-            raise TopicExists(name)
-        if partitions < 1:
-            raise InvalidPartitions("a topic needs at least one partition")
-        topic_id = topic_id or UUID(bytes=self._random_bytes(16), version=4)
-        overrides = dict(config or {})
-        in_memory = resolve(overrides, {} if internal else self.defaults).durability is Durability.MEMORY
-        topic = self._define(Definition(name, topic_id, partitions, overrides, internal, in_memory))
+        topic = self._topics.create(name, partitions, config or {}, topic_id, internal)
         await self.synced()
-        return topic
-
-    def _define(self, definition: Definition) -> EmbeddedTopic:
-        topic = EmbeddedTopic(self, definition)  # a wrong setting is found before anything is written
-        self._definitions.put(dict([definition.row()]))
-        self._install(topic)
         return topic
 
     async def add_partitions(self, name: str, total: int) -> None:
-        topic = self._existing(name)
-        old = topic.definition
-        if total <= old.partitions:
-            raise InvalidPartitions(f"{name} has {old.partitions} partitions already")
-        definition = replace(old, partitions=total)
-        self._definitions.put(dict([definition.row()]))
-        topic.definition = definition
-        topic.grow()
+        self._topics.grow(name, total)
         await self.synced()
 
     async def configure_topic(self, name: str, config: Mapping[str, str]) -> None:
-        topic = self._existing(name)
-        old = topic.definition
-        definition = replace(old, config=dict(config))
-        wanted = resolve(definition.config, {}).durability
-        if "durability" in config and (wanted is Durability.MEMORY) != old.in_memory:
-            raise InvalidConfig("a topic can't be moved between memory and disk: create another one")
-        self._definitions.put(dict([definition.row()]))
-        topic.reconfigure(definition)
+        self._topics.configure(name, config)
         await self.synced()
 
     async def delete_topic(self, name: str) -> None:
-        topic = self._existing(name)
-        self._definitions.put({name.encode(): None})
-        del self._topics[name], self._by_id[topic.topic_id]
+        topic = self._topics.delete(name)
         for place in [place for place in self._tables if place[0] == name]:
             del self._tables[place]
         for partition in topic.partitions:
-            partition.broken = f"{name} was deleted"
-            self.changed.discard(partition)
-            self._rows.pop((topic.topic_id, partition.index), None)
+            self.checkpoints.forget(partition)
         await self.synced()
         for partition in topic.partitions:
             partition.tell_watchers()
@@ -324,32 +236,23 @@ class EmbeddedLog:
                 for path in partition.paths_of(segment):
                     self.files_for(partition).forget(path)
             self.files.forget(f"{partition.folder}/{PRODUCERS}")
-        disk = self._memory_disk() if topic.resolved.durability is Durability.MEMORY else self.disk
+        disk = self._memory_files.disk if topic.resolved.durability is Durability.MEMORY else self.disk
         self._in_background(lambda: disk.remove_folder(topic.folder))
 
-    def _existing(self, name: str) -> EmbeddedTopic:
-        topic = self._topics.get(name)
-        if topic is None:
-            raise UnknownTopic(name)
-        return topic
-
     def topics(self) -> Mapping[str, EmbeddedTopic]:
-        return self._topics
+        return self._topics.by_name
 
     def topic_by_id(self, topic_id: UUID) -> EmbeddedTopic | None:
-        return self._by_id.get(topic_id)
+        return self._topics.by_id.get(topic_id)
 
     def partition(self, topic: str, index: int) -> EmbeddedPartition | None:
-        found = self._topics.get(topic)
+        found = self._topics.by_name.get(topic)
         if found is None or not 0 <= index < len(found.partitions):
             return None
         return found.partitions[index]
 
     def files_for(self, partition: EmbeddedPartition) -> OpenFiles:
         return self._memory_files if partition.durability is Durability.MEMORY else self.files
-
-    def _memory_disk(self) -> Disk:
-        return self._memory_files.disk
 
     # --- durability
 
@@ -396,7 +299,7 @@ class EmbeddedLog:
             return DiskFull("no space left on the disk")
         return StorageError(str(error))
 
-    def _sync_failed(self, error: Exception) -> None:
+    def sync_failed(self, error: Exception) -> None:
         if not isinstance(self.refusal, ReadOnly):
             self.refusal = ReadOnly(f"a sync failed ({error}); read-only until the server is started again")
             logger.critical("%s", self.refusal)
@@ -418,52 +321,8 @@ class EmbeddedLog:
 
     def checkpoint_soon(self) -> None:
         self._schedule("checkpoint", _CHECKPOINT_EVERY_S, self.checkpoint_soon)
-        needed = self.changed or self.commit.journal.floor < self.commit.applied_sequence
-        if needed and not self._checkpointing.locked() and not self._closing:
-            self.spawn(self._run_checkpoint())
-
-    async def _run_checkpoint(self, *, clean: bool = False) -> None:
-        async with self._checkpointing:
-            if isinstance(self.refusal, ReadOnly):
-                return
-            changed = self.changed
-            self.changed = {p for p in changed if p.high_watermark < p.end_offset}  # what waits for a sync is for the next one
-            try:
-                await self._checkpoint(changed, clean)
-            except BaseException as error:
-                self.changed |= changed
-                for partition in changed:
-                    partition.checkpoint_failed()
-                if isinstance(error, FileNotFoundError):
-                    return  # a topic was deleted meanwhile; the next checkpoint does without it
-                if not isinstance(error, OSError | SyncFailed):
-                    raise
-                if isinstance(error, SyncFailed) or error.errno not in NO_SPACE:
-                    self._sync_failed(error)
-
-    async def _checkpoint(self, changed: set[EmbeddedPartition], clean: bool) -> None:
-        floor = self.commit.applied_sequence
-        kept = [p for p in changed if p.durability is not Durability.MEMORY and not p.broken]
-        work = [step for partition in kept for step in partition.checkpoint_steps()]
-        rows = self._rows | {(partition.topic_id, partition.index): partition.row() for partition in kept}
-        checkpoint = Checkpoint(self._key, floor, clean, rows)
-
-        def job() -> None:
-            for step in work:
-                step()
-            write_checkpoint(self.disk, checkpoint)
-
-        await self._keeper_job(job)
-        self._rows = {place: row for place, row in rows.items() if place[0] in self._by_id}
-        self.commit.journal.raise_floor(floor)
-
-    def _rows_now(self) -> dict[tuple[UUID, int], Row]:
-        return {
-            (partition.topic_id, partition.index): partition.row()
-            for topic in self._topics.values()
-            for partition in topic.partitions
-            if partition.durability is not Durability.MEMORY and partition.end_offset and not partition.broken
-        }
+        if self.checkpoints.needed and not self.checkpoints.running.locked() and not self._closing:
+            self.spawn(self.checkpoints.run())
 
     # --- retention
 
@@ -471,7 +330,7 @@ class EmbeddedLog:
         """One pass over all partitions; the event loop gets its turn after each."""
         self._schedule("retention", self._retention_interval_s, lambda: self.spawn(self.apply_retention()))
         now_ms = self.clock.now_ms()
-        for topic in list(self._topics.values()):
+        for topic in list(self._topics.by_name.values()):
             for partition in topic.partitions:
                 if partition.segments and not partition.broken:
                     partition.expire_producers(now_ms - self._producer_expiration_ms)
@@ -502,7 +361,7 @@ class EmbeddedLog:
         existing = self._tables.get((name, slot))
         if existing is not None:
             return existing
-        topic = self._topics.get(name)
+        topic = self._topics.by_name.get(name)
         if topic is None:
             topic = await self.create_topic(name, slot + 1, _INTERNAL, internal=True)
         elif slot >= len(topic.partitions):
@@ -515,7 +374,7 @@ class EmbeddedLog:
     async def leases(self, group: str, table: str) -> AsyncIterator[EmbeddedLease]:
         tokens = await self.table(LEASES)
         await self.table(table)
-        for slot in range(len(self._topics[table].partitions)):
+        for slot in range(len(self._topics.by_name[table].partitions)):
             name = f"{group}/{table}/{slot}"
             token = int(tokens.get(name.encode()) or b"0") + 1
             tokens.put({name.encode(): str(token).encode()})
@@ -526,27 +385,6 @@ class EmbeddedLog:
 
     def storage(self) -> StorageInfo:
         return StorageInfo(self.folder, self.disk.total_bytes(), self.disk.free_bytes())
-
-    def recompress(self, batch: bytearray | memoryview, config: TopicConfig, max_size: int) -> bytearray:
-        """For a topic whose `compression.type` is not the producer's."""
-        header = read_header(batch)
-        levels = {
-            "gzip": config.compression_gzip_level,
-            "lz4": config.compression_lz4_level,
-            "zstd": config.compression_zstd_level,
-        }
-        codec = config.compression_type
-        return bytearray(
-            encode_batch(
-                decode_batch(batch, max_size=max_size),
-                compression=Compression.NONE if codec == "uncompressed" else Compression[codec.upper()],
-                level=levels.get(codec, -1) if levels.get(codec, -1) != -1 else None,
-                producer_id=header.producer_id,
-                producer_epoch=header.producer_epoch,
-                base_sequence=header.base_sequence,
-                transactional=header.transactional,
-            )
-        )
 
     def in_thread(self, work: Callable[[], T]) -> Awaitable[T]:
         """For reads that may wait for the disk."""
@@ -564,14 +402,14 @@ class EmbeddedLog:
         if not task.cancelled() and (error := task.exception()) is not None:
             logger.error("work in the background failed: %s", error, exc_info=error)
 
-    async def _keeper_job(self, job: Callable[[], None]) -> None:
+    async def keeper_job(self, job: Callable[[], None]) -> None:
         future = asyncio.get_running_loop().create_future()
 
         def done(error: Exception | None) -> None:
             if not future.done():
                 future.set_exception(error) if error is not None else future.set_result(None)
             elif isinstance(error, SyncFailed):  # nobody waits for it any more, but it must not be lost
-                self._sync_failed(error)
+                self.sync_failed(error)
 
         assert self._keeper is not None
         self._keeper.submit(job, done)

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from headrace.log.embedded.partition import EmbeddedPartition
+from headrace.log.embedded.reading import batches
 from headrace.log.errors import StorageError
 from headrace.record.batch import decode_batch, encode_batch
 from headrace.record.event import Event
@@ -33,7 +34,7 @@ class EmbeddedTable:
         self._rewriting = False
         if partition.broken:
             raise StorageError(f"the table {partition.topic} can't be read: {partition.broken}")
-        for segment, found in partition.batches(partition.start_offset):
+        for segment, found in batches(partition, partition.start_offset, partition.end_offset):
             self._apply((record.key, record.value) for record in decode_batch(segment.content(found)))
 
     def get(self, key: bytes) -> bytes | None:
