@@ -16,8 +16,9 @@ help:
 	@echo "make lock    pin the newest allowed versions in requirements.lock"
 
 setup: $(STAMP)
+	@$(BIN)/python -m compileall -q src/headrace
 
-$(STAMP): requirements.lock pyproject.toml setup.py src/headrace/_speed.pyx
+$(STAMP): requirements.lock pyproject.toml setup.py src/headrace/_speed.pyx src/headrace/_compact.pyx
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
@@ -52,4 +53,4 @@ lock:
 	$(BIN)/uv pip compile --quiet --universal --upgrade --generate-hashes --all-extras --no-header --output-file requirements.lock pyproject.toml
 
 clean:
-	rm -rf $(VENV) build src/headrace/_speed.c src/headrace/*.so
+	rm -rf $(VENV) build src/headrace/_speed.c src/headrace/_compact.c src/headrace/*.so

@@ -1,4 +1,4 @@
-"""The optional compiled twin of the hot paths. Without a compiler the install still succeeds, only slower at run time."""
+"""The optional compiled twins of the hot paths. Without a compiler the install still succeeds, only slower at run time."""
 
 from setuptools import Extension, setup
 
@@ -8,7 +8,10 @@ except ImportError:
     extensions = []
 else:
     extensions = cythonize(
-        [Extension("headrace._speed", ["src/headrace/_speed.pyx"], extra_compile_args=["-O3"], optional=True)],
+        [
+            Extension(f"headrace.{name}", [f"src/headrace/{name}.pyx"], extra_compile_args=["-O3"], optional=True)
+            for name in ("_speed", "_compact")
+        ],
         language_level=3,
     )
 

@@ -67,7 +67,7 @@ def produce(topic: str, records: Batch, *, partitions: Sequence[int] = (0,), ack
     """One request that brings the same batch to each of the partitions."""
     parts = [PartitionProduceData(index=index, records=records.data) for index in partitions]
     request = ProduceRequest(acks=acks, timeout_ms=30_000, topic_data=[TopicProduceData(name=topic, partition_data=parts)])
-    return ProduceFrame(_framed(request, PRODUCE_VERSION), len(parts), len(parts) * records.records)
+    return ProduceFrame(framed(request, PRODUCE_VERSION), len(parts), len(parts) * records.records)
 
 
 def fetch(topic: str, *, partition: int = 0, max_bytes: int) -> FetchFrame:
@@ -83,7 +83,7 @@ def _fetch_data(topic: str, partition: int, max_bytes: int, offset: int) -> byte
     request = FetchRequest(
         max_wait_ms=500, min_bytes=1, max_bytes=max_bytes, topics=[FetchTopic(topic=topic, partitions=[wanted])]
     )
-    return _framed(request, FETCH_VERSION)
+    return framed(request, FETCH_VERSION)
 
 
 def _batch_of_sizes(sizes: Sequence[int]) -> Batch:
@@ -92,7 +92,7 @@ def _batch_of_sizes(sizes: Sequence[int]) -> Batch:
     return Batch(bytes(encode_batch(events, now_ms=int(time.time() * 1000))), len(events))
 
 
-def _framed(request: Request, version: int) -> bytes:
+def framed(request: Request, version: int) -> bytes:
     header = RequestHeader(request.api_key, version, 0, "bench")
     return bytes(frame(encode_request_header(header, flexible=True), encode(request, version)))
 

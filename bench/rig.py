@@ -41,13 +41,19 @@ class Load:
 
 
 def start(
-    mode: Mode, folder: Path, *, port: int = 0, wait: bool = True, overrides: Mapping[str, object] | None = None
+    mode: Mode,
+    folder: Path,
+    *,
+    port: int = 0,
+    wait: bool = True,
+    overrides: Mapping[str, object] | None = None,
+    arguments: Sequence[str] = (),
 ) -> Server:
-    """Starts a server in `mode` on `folder`, which keeps its data between starts."""
-    if mode is Mode.HEADRACE:
-        return start_headrace(folder, durability="fsync", port=port, wait=wait)
-    if mode is Mode.HEADRACE_FLUSH:
-        return start_headrace(folder, durability="flush", port=port, wait=wait)
+    """Starts a server in `mode` on `folder`, which keeps its data between starts. `overrides` are for Kafka, `arguments` for
+    Headrace."""
+    if not mode.is_kafka:
+        durability = "fsync" if mode is Mode.HEADRACE else "flush"
+        return start_headrace(folder, durability=durability, port=port, wait=wait, arguments=arguments)
     settings = dict(overrides or {})
     if mode is Mode.KAFKA_SYNCED:
         settings["log.flush.interval.messages"] = 1
@@ -69,9 +75,9 @@ class Rig:
         return self._server
 
     @contextmanager
-    def serving(self, *, port: int = 0, wait: bool = True) -> Iterator[Server]:
+    def serving(self, *, port: int = 0, wait: bool = True, arguments: Sequence[str] = ()) -> Iterator[Server]:
         """Runs the server of this mode on this rig's folder."""
-        with start(self.mode, self.folder / "server", port=port, wait=wait) as server:
+        with start(self.mode, self.folder / "server", port=port, wait=wait, arguments=arguments) as server:
             self._server = server
             self._output = server.output
             try:
@@ -93,7 +99,7 @@ class Rig:
         from confluent_kafka.admin import NewTopic  # type: ignore[attr-defined]
 
         new = NewTopic(name, num_partitions=partitions, replication_factor=1, config=dict(config or {}))
-        admin = self._admin()
+        admin = self.admin()
         try:
             admin.create_topics([new], request_timeout=60)[name].result()
         except KafkaException as error:
@@ -117,13 +123,13 @@ class Rig:
         latest: Any = OffsetSpec
         wanted = {TopicPartition(name, index): latest.latest() for index in range(self._topics[name])}
         try:
-            admin = self._admin()
+            admin = self.admin()
             found = admin.list_offsets(wanted, request_timeout=30)
             return sum(each.result().offset for each in found.values())
         except KafkaException as error:
             raise LoadError(f"offsets of {name}: {error}") from error
 
-    def _admin(self) -> Any:
+    def admin(self) -> Any:
         from confluent_kafka.admin import AdminClient
 
         return AdminClient({"bootstrap.servers": self.server.bootstrap, "log_level": 0})

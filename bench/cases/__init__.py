@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from bench.cases import (
+    archive_read,
+    compaction,
     growth,
     java_tools,
     librdkafka,
@@ -29,4 +31,6 @@ ALL: tuple[Case, ...] = (
     *slow_reader.CASES,
     *growth.CASES,
     *partitions.CASES,
+    *compaction.CASES,
+    *archive_read.CASES,
 )

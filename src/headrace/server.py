@@ -20,12 +20,17 @@ from headrace.broker import Broker
 from headrace.broker.settings import Settings
 from headrace.clock import SystemClock
 from headrace.disk.real import RealDisk
+from headrace.http.listener import HttpListener
 from headrace.kafka.listener import KafkaListener
-from headrace.log.embedded import EmbeddedLog
+from headrace.log.embedded import CleanerSettings, EmbeddedLog
+from headrace.log.embedded.archive.archive import ArchiveOptions
+from headrace.log.embedded.archive.pace import Pace
+from headrace.log.embedded.archive.store import open_store
 
 logger = logging.getLogger("headrace")
 
 DEFAULT_DURABILITY = "fsync"
+DEFAULT_HTTP = ("127.0.0.1", 8080)
 CLUSTER_TABLE = "__headrace_cluster"
 
 
@@ -41,6 +46,7 @@ class ServerOptions:
     kafka: tuple[str, int] = ("127.0.0.1", 9092)
     durability: str = DEFAULT_DURABILITY
     settings: Mapping[str, str] = field(default_factory=dict)
+    http: tuple[str, int] | None = None  # None: DEFAULT_HTTP, or another port when that one is taken
 
 
 class Server:
@@ -49,14 +55,18 @@ class Server:
         self.kafka_address = ("", 0)
         self._log: EmbeddedLog | None = None
         self._listener: KafkaListener | None = None
+        self._http: HttpListener | None = None
         self._broker: Broker | None = None
 
     async def start(self) -> dict[str, Any]:
         """Recovers the folder and opens every listener; returns the ready line."""
         refuse_public_bind(self.options.kafka[0])
+        refuse_public_bind((self.options.http or DEFAULT_HTTP)[0])
         given = dict(self.options.settings)
         if self.options.durability != DEFAULT_DURABILITY:
             given["durability"] = self.options.durability
+        if "headrace.archive.url" in given:
+            given.setdefault("remote.log.storage.system.enable", "true")
         settings = Settings.from_mapping(given)
         if settings.without_effect:
             logger.warning("these settings have no effect here: %s", ", ".join(settings.without_effect))
@@ -69,11 +79,15 @@ class Server:
             max_open_files=_open_files_for_segments(),
             retention_interval_s=settings.get_int("log.retention.check.interval.ms") / 1000,
             producer_expiration_ms=settings.get_int("producer.id.expiration.ms"),
+            archive=_archive(settings),
+            cleaner=_cleaner(settings),
         )
         try:
             broker = self._broker = Broker(log, clock, settings, await _cluster_id(log))
             settings.subscribe(lambda: log.set_defaults(settings.topic_defaults))
+            settings.subscribe(lambda: log.compaction.configure(_cleaner(settings)))
             await broker.start()
+            http_address = self._start_http(broker)
             self._listener = KafkaListener(broker)
             self.kafka_address = await self._listener.start(*self.options.kafka)
             listeners = "PLAINTEXT://{}:{}".format(*self.kafka_address)
@@ -81,12 +95,28 @@ class Server:
                 {"advertised.listeners": listeners, "listeners": listeners, "log.dirs": str(self.options.data.resolve())}
             )
         except BaseException:
+            if self._http is not None:
+                await self._http.stop()
             await log.close()
             raise
-        return {"ready": True, "kafka": "{}:{}".format(*self.kafka_address)}
+        return {"ready": True, "kafka": "{}:{}".format(*self.kafka_address), "http": http_address}
+
+    def _start_http(self, broker: Broker) -> str:
+        listener = self._http = HttpListener(broker)
+        wanted = self.options.http or DEFAULT_HTTP
+        try:
+            host, port = listener.start(*wanted)
+        except OSError as error:
+            if self.options.http is not None:
+                raise Refused("{}:{}: {}".format(*wanted, error.strerror or error)) from error
+            host, port = listener.start(wanted[0], 0)
+            logger.warning("port %d is taken: HTTP listens on %s:%d instead; choose one with --http", wanted[1], host, port)
+        return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
     async def stop(self) -> None:
         """Answers what can be answered, makes everything durable and leaves the folder clean."""
+        if self._http is not None:
+            await self._http.stop()
         if self._listener is not None:
             await self._listener.stop()
         if self._broker is not None:
@@ -104,6 +134,32 @@ def _open_files_for_segments() -> int:
     return min(4096, wanted // 2)
 
 
+def _archive(settings: Settings) -> ArchiveOptions | None:
+    if not settings.get_bool("remote.log.storage.system.enable"):
+        return None
+    url = settings.get_optional_str("headrace.archive.url")
+    if not url:
+        raise Refused("remote.log.storage.system.enable needs a place for the archive: give --archive URL")
+    options = dict(option.partition("=")[::2] for option in settings.get_list("headrace.archive.options"))
+    timeout_s = settings.get_int("headrace.archive.timeout.ms") / 1000
+    pace = Pace()
+
+    def set_pace() -> None:
+        pace.bytes_per_s = settings.get_int("remote.log.manager.copy.max.bytes.per.second")
+
+    set_pace()
+    settings.subscribe(set_pace)
+    return ArchiveOptions(
+        open_store(url, options, timeout_s),
+        cache_bytes=settings.get_int("headrace.archive.cache.bytes"),
+        timeout_s=timeout_s,
+        interval_s=settings.get_int("remote.log.manager.task.interval.ms") / 1000,
+        readers=settings.get_int("remote.log.reader.threads"),
+        copiers=settings.get_int("remote.log.manager.copier.thread.pool.size"),
+        pace=pace,
+    )
+
+
 def refuse_public_bind(host: str) -> None:
     try:
         loopback = ipaddress.ip_address(host).is_loopback
@@ -114,6 +170,18 @@ def refuse_public_bind(host: str) -> None:
             f"{host} can be reached from other machines, and this server has no authentication yet: "
             f"anybody there could read and delete everything. Bind to 127.0.0.1 and use a tunnel or a proxy that authenticates"
         )
+
+
+def _cleaner(settings: Settings) -> CleanerSettings:
+    return CleanerSettings(
+        enable=settings.get_bool("log.cleaner.enable"),
+        backoff_ms=settings.get_int("log.cleaner.backoff.ms"),
+        dedupe_buffer_bytes=settings.get_int("log.cleaner.dedupe.buffer.size"),
+        load_factor=settings.get_float("log.cleaner.io.buffer.load.factor"),
+        io_buffer_bytes=settings.get_int("log.cleaner.io.buffer.size"),
+        io_max_bytes_per_second=settings.get_float("log.cleaner.io.max.bytes.per.second"),
+        cpu_share=settings.get_float("headrace.cleaner.cpu.share"),
+    )
 
 
 async def _cluster_id(log: EmbeddedLog) -> str:

@@ -1,3 +1,4 @@
+import signal
 from collections.abc import Callable
 from typing import Any
 
@@ -49,6 +50,34 @@ def test_describe_has_lag_by_partition(headrace: Any, behind: str, topic: str) -
     lines = headrace("group", "lag", behind).lines
     assert lines[0].split() == ["GROUP", "TOPIC", "PARTITION", "COMMITTED", "END", "LAG"]
     assert lines[1].split() == [behind, topic, "0", "4", "10", "6"]
+
+
+def test_lag_of_all_groups_and_of_none(headrace: Any, behind: str) -> None:
+    rows = headrace("group", "lag", "--all", "--json").json["groups"]
+    (found,) = [group for group in rows if group["name"] == behind]
+    assert (found["state"], found["type"], found["lag"]) == ("Empty", "classic", 6)
+    for wrong in ((), (behind, "--all")):
+        assert "name groups, or give --all" in headrace("group", "lag", *wrong, code=2).err
+
+
+def test_lag_in_time_is_the_age_of_the_first_unread_record(headrace: Any, behind: str, topic: str) -> None:
+    (found,) = headrace("group", "lag", behind, "--age", "--json").json["groups"]
+    assert 0 <= found["partitions"][0]["age_ms"] < 600_000
+    lines = headrace("group", "lag", behind, "--age").lines
+    assert lines[0].split()[-1] == "AGE"
+    assert lines[1].split()[-1].endswith("s")
+    headrace("consume", topic, "-g", behind, "--count", "6")
+    (found,) = headrace("group", "lag", behind, "--age", "--json").json["groups"]
+    assert (found["lag"], found["partitions"][0]["age_ms"]) == (0, 0)
+
+
+def test_lag_is_watched_until_it_is_stopped(start: Callable[..., Any], headrace: Any, behind: str, topic: str) -> None:
+    watching = start("group", "lag", behind, "--watch", "--every", "0.1", "--json")
+    assert '"lag": 6' in watching.line()
+    headrace("produce", topic, "more")
+    while '"lag": 7' not in watching.line():
+        pass
+    assert watching.end(signal.SIGINT)[0] == 130
 
 
 def test_describe_shows_who_reads_what(headrace: Any, busy: str, topic: str, eventually: Callable[..., None]) -> None:

@@ -24,6 +24,15 @@ def disk(request: pytest.FixtureRequest, tmp_path: Path) -> Disk:
 
 
 class TestEveryDisk:
+    @pytest.mark.parametrize("position", [0, 5000])
+    def test_what_is_still_to_be_written_stays_when_the_cache_is_dropped(self, disk: Disk, position: int) -> None:
+        file = disk.open("file", create=True)
+        file.write(0, (b"a" * 10_000,))
+        file.sync()
+        file.write(9_000, (b"b" * 10_000,))
+        file.drop_cached(position)
+        assert file.read(0, 100_000) == b"a" * 9_000 + b"b" * 10_000
+
     def test_reads_what_was_written(self, disk: Disk) -> None:
         file = disk.open("a/b/file", create=True)
         file.write(0, (b"hello ", bytearray(b"wide "), memoryview(b"world")))

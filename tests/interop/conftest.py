@@ -20,7 +20,7 @@ from typing import NamedTuple
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from headrace.testing import wait_until
+from headrace.testing import HeadraceServer, wait_until
 
 AUTO_CREATED_PARTITIONS = 4
 
@@ -31,6 +31,24 @@ def bootstrap(request: pytest.FixtureRequest) -> str:
     if outside := os.environ.get("HEADRACE_INTEROP_BOOTSTRAP"):
         return outside
     return request.getfixturevalue("headrace_shared_server").kafka
+
+
+@pytest.fixture(scope="session")
+def quick_groups() -> Iterator[str]:
+    """The address of a server whose consumer groups (KIP-848) have heartbeats every 300 ms, not every 5 s."""
+    if outside := os.environ.get("HEADRACE_INTEROP_BOOTSTRAP"):
+        yield outside
+        return
+    quick = {
+        "num.partitions": AUTO_CREATED_PARTITIONS,
+        "group.consumer.heartbeat.interval.ms": 300,
+        "group.consumer.min.heartbeat.interval.ms": 100,
+        "group.consumer.session.timeout.ms": 3000,
+        "group.consumer.min.session.timeout.ms": 1000,
+        "group.consumer.assignment.interval.ms": 0,
+    }
+    with HeadraceServer(settings=quick) as server:
+        yield server.kafka
 
 
 @pytest.fixture(scope="session")

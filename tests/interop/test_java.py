@@ -35,6 +35,9 @@ CHECKS = [
     "admin-records",
     "admin-groups",
     "admin-cluster",
+    "admin-quotas",
+    "group-configs",
+    "telemetry",
 ]
 
 

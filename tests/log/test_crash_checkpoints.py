@@ -1,4 +1,4 @@
-"""Checkpoints, failed syncs and producers' snapshots: what must be in them, and what must not."""
+"""Checkpoints and producers' snapshots: what must be in them, and what must not."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from headrace.log.errors import LogError, ReadOnly, StorageError
+from headrace.log.errors import LogError
 from headrace.log.port import Append
+from headrace.record.control import EndTransactionMarker, encode_marker
 
 SEGMENT = {"internal_segment_bytes": "400"}
 
@@ -153,65 +154,6 @@ class TestCheckpoint:
         assert commit.result() == [0]
 
 
-class TestFailedSync:
-    @pytest.mark.parametrize("seed", range(10))
-    def test_nothing_is_acknowledged_behind_a_failed_sync(self, rigs: Any, seed: int) -> None:
-        rig = rigs(held=True)
-        rig.open()
-        rig.create("t")
-        rig.fill(2)
-        answers: list[Exception | None] = []
-        rig.append(b"first")
-        rig.call(lambda: rig.log.after_sync(answers.append))
-        rig.advance(0.01)
-        rig.append(b"second")
-        rig.call(lambda: rig.log.after_sync(answers.append))
-        rig.disk.fail_next_syncs = 1
-        for _ in range(10):
-            rig.pump()
-        assert len(answers) == 2
-        assert all(isinstance(answer, Exception) for answer in answers)
-        assert rig.partition().high_watermark == 2
-        with pytest.raises(ReadOnly):
-            rig.append(b"third")
-        assert len(rig.values()) == 2
-        rig.reopen(seed)
-        assert rig.partition().broken == ""
-        assert rig.partition().end_offset >= 2
-
-    def test_a_failed_sync_in_a_checkpoint_is_heard_while_the_log_closes(self, rigs: Any) -> None:
-        rig = rigs(held=True)
-        rig.open()
-        rig.create("t")
-        rig.fill(5)
-        rig.call(rig.log.checkpoint_soon)
-        rig.turn()
-        rig.disk.fail_next_syncs = 1
-        rig.disk.fault_random.seed(3)
-        try:
-            rig.restart()
-        except StorageError:
-            rig.reopen()
-        assert len(rig.values()) == 5
-
-    def test_a_failed_sync_in_a_checkpoint_fails_what_waits(self, rigs: Any) -> None:
-        """The kernel has dropped pages that a later, successful sync would seem to have written."""
-        rig = rigs(held=True)
-        rig.open()
-        rig.create("t")
-        rig.fill(2)
-        answers: list[Exception | None] = []
-        rig.append(bytes(200_000))
-        rig.call(lambda: rig.log.after_sync(answers.append))
-        rig.disk.fail_next_syncs = 1
-        rig.checkpoint_while_held()
-        for _ in range(5):
-            rig.pump()
-        assert len(answers) == 1
-        assert answers[0] is not None
-        assert rig.partition().high_watermark == 2
-
-
 class TestProducers:
     @pytest.mark.parametrize("seed", range(20))
     def test_a_snapshot_knows_no_batch_that_may_be_lost(self, rigs: Any, seed: int) -> None:
@@ -243,14 +185,38 @@ class TestProducers:
         assert rig.append(b"1", producer_id=5, producer_epoch=0, base_sequence=1) == 1
         assert rig.append(b"2", producer_id=5, producer_epoch=0, base_sequence=2) == 2
 
-    def test_a_batch_trimmed_before_a_snapshot_leaves_no_stale_sequence(self, rig: Any) -> None:
+    @pytest.mark.parametrize("then", ["", "crash", "kill", "checkpoint crash", "restart", "restart crash"])
+    def test_a_batch_trimmed_before_a_snapshot_leaves_no_stale_sequence(self, rig: Any, then: str) -> None:
+        """Nor does the start after the one that found this out."""
         rig.create("t")
         rig.write(b"0", producer_id=5, producer_epoch=0, base_sequence=0)
         rig.checkpoint()
         rig.write(b"1", producer_id=5, producer_epoch=0, base_sequence=1)
         rig.run(rig.partition().trim(2))
         rig.reopen()
+        for step in then.split():
+            match step:
+                case "checkpoint":
+                    rig.checkpoint()
+                case "restart":
+                    rig.restart()
+                case "crash":
+                    rig.reopen()
+                case _:
+                    rig.kill()
+                    rig.open()
         assert rig.write(b"2", producer_id=5, producer_epoch=0, base_sequence=2) == 2
+
+    def test_a_marker_that_outlived_its_batches_does_not_say_what_the_last_sequence_was(self, rig: Any) -> None:
+        rig.create("t")
+        how = {"producer_id": 5, "producer_epoch": 0, "transactional": True}
+        rig.write(b"0", base_sequence=0, **how)
+        marker = encode_marker(EndTransactionMarker(False, 0), producer_id=5, producer_epoch=0, now_ms=0)
+        rig.call(lambda: rig.partition().append_control(marker))
+        rig.settle()
+        rig.run(rig.partition().trim(1))
+        rig.reopen()
+        assert rig.write(b"1", base_sequence=1, **how) == 2
 
     def test_the_first_idempotent_batch_after_a_crash_does_not_read_all_there_is(self, rig: Any) -> None:
         rig.create("t", **SEGMENT)

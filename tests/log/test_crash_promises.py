@@ -70,6 +70,33 @@ class TestLeases:
         rig.reopen()
         assert rig.values() == [bytes(20_000)]
 
+    @pytest.mark.parametrize("full", [False, True])
+    def test_commits_that_wait_for_room_in_the_journal_get_it_when_the_log_closes(self, rigs: Any, full: bool) -> None:
+        rig = rigs(held=True, journal_file_bytes=8192)
+        rig.open()
+        rig.create("t", internal_segment_bytes="4000")
+        [lease] = rig.leases()
+        for number in range(12):
+            rig.loop.create_task(
+                lease.commit({b"n": b"%d" % number}, [Append("t", 0, rig.batch(b"%d" % number + bytes(3900)))])
+            )
+            rig.turn()
+            rig.call(lambda: rig.clock.advance(0.03) or rig.commit_worker.run())
+        assert rig.partition().high_watermark < rig.partition().end_offset == 12, "the journal is full, and the keeper is busy"
+        if full:
+            rig.disk.capacity_bytes = rig.disk.used_bytes()
+            with pytest.raises(StorageError):
+                rig.close()
+            rig.kill()
+            rig.disk.capacity_bytes = None
+        else:
+            rig.close()
+        rig.open()
+        assert rig.partition().broken == ""
+        kept = len(rig.values())
+        assert rig.run(rig.log.table("rows")).get(b"n") == b"%d" % (kept - 1), "each is whole or nothing"
+        assert kept == 12 or full
+
     def test_a_commit_waits_for_room_and_then_goes_on(self, rig: Any) -> None:
         """The journal has it, its segment has no room yet: it is not lost, and the log is not read-only."""
         rig.create("t")

@@ -47,6 +47,24 @@ class TestTrim:
         assert rig.write(b"next") == 10
         assert rig.values() == [b"next"]
 
+    @pytest.mark.parametrize("clean", [True, False])
+    @pytest.mark.parametrize("seed", range(5))
+    def test_a_partition_emptied_twice_by_retention_opens_again(self, rig: Any, clean: bool, seed: int) -> None:
+        """The checkpoint knows an empty segment that was filled and trimmed since then."""
+        rig.create("t", retention_ms="1000")
+        for number in range(3):
+            rig.fill(2)
+            rig.advance(5)
+            rig.run(rig.log.apply_retention())
+            assert rig.partition().start_offset == 2 * number + 2
+            if number == 0:
+                rig.restart() if clean else rig.checkpoint()
+        assert rig.write(b"kept") == 6
+        rig.reopen(seed)
+        assert rig.partition().broken == ""
+        assert rig.partition().start_offset == 6
+        assert rig.values() == [b"kept"]
+
     @pytest.mark.parametrize("seed", range(20))
     def test_trimmed_batches_of_a_lost_file_are_written_again(self, rig: Any, seed: int) -> None:
         """The file's name was never synced; the journal has all of it, and a trim below its end."""

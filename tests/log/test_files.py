@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 from pathlib import Path
 
+import pytest
+
 from headrace.disk.real import RealDisk
 from headrace.log.embedded.files import OpenFiles
 from headrace.testing.disk import SimulatedDisk
@@ -105,3 +107,46 @@ def test_many_threads_on_a_real_disk(tmp_path: Path) -> None:
         thread.join()
     assert wrong == []
     assert len(files) <= 8 + 4
+
+
+def test_a_file_whose_sync_failed_is_not_synced_again() -> None:
+    """The kernel has dropped what it could not write, and would call the next sync a success."""
+    disk = SimulatedDisk()
+    first, second = _paths(disk, 2)
+    files = OpenFiles(disk, 1)
+    disk.fail_next_syncs = 1
+    with pytest.raises(OSError, match="simulated"):
+        files.sync(first)
+    files.sync(second)
+    with pytest.raises(OSError, match="earlier"):
+        files.sync(first)
+
+
+def test_two_threads_sync_a_file_one_after_the_other() -> None:
+    disk = SimulatedDisk()
+    [path] = _paths(disk, 1)
+    files = OpenFiles(disk, 1)
+    inside, go_on = threading.Event(), threading.Event()
+    outcomes: list[str] = []
+
+    def sync() -> None:
+        try:
+            files.sync(path)
+            outcomes.append("synced")
+        except OSError as error:
+            outcomes.append(str(error))
+
+    def wait() -> None:
+        inside.set()
+        go_on.wait(10)
+
+    disk.on_step, disk.fail_next_syncs = wait, 1
+    threads = [threading.Thread(target=sync) for _ in range(2)]
+    threads[0].start()
+    assert inside.wait(10)
+    threads[1].start()
+    go_on.set()
+    for thread in threads:
+        thread.join(10)
+    assert len(outcomes) == 2
+    assert "synced" not in outcomes, "the second one must not be told that all is well"

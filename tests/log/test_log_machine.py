@@ -92,10 +92,16 @@ def survives(step: Callable[..., Any]) -> Callable[..., Any]:
         except StorageError:
             if not self.sync_failed:
                 raise
+        except AssertionError:  # a task may have swallowed the power loss; what seems to happen after it does not count
+            if not self.crashed:
+                raise
         if self.crashed:
             self.lose_power()
         elif isinstance(self.rig.log.refusal, ReadOnly):
-            self.after_failed_sync()
+            try:
+                self.after_failed_sync()
+            except self.crash_class:
+                self.lose_power()
 
     return guarded
 
@@ -114,6 +120,7 @@ class LogMachine(RuleBasedStateMachine):
         self.tokens = [0]
         self.lease: Any = None
         self.tasks: list[Any] = []
+        self.deleted: dict[tuple[Any, int], Any] = {}  # partitions that may come back, if their deletion is lost
 
     @initialize(seed=st.integers(0, 1 << 32), held=st.booleans(), journal_blocks=st.sampled_from((2, 4, 16)))
     def start(self, seed: int, held: bool, journal_blocks: int) -> None:
@@ -415,7 +422,9 @@ class LogMachine(RuleBasedStateMachine):
     @rule(name=st.sampled_from(NAMES), wait=st.booleans())
     @survives
     def delete(self, name: str, wait: bool) -> None:
-        if name in self.rig.log.topics():
+        topic = self.rig.log.topics().get(name)
+        if topic is not None:
+            self.deleted |= {(topic.topic_id, partition.index): partition for partition in topic.partitions}
             self.topic_change(self.rig.log.delete_topic(name), wait)
 
     @rule(name=st.sampled_from(NAMES), wait=st.booleans())
@@ -515,8 +524,10 @@ class LogMachine(RuleBasedStateMachine):
     def reopen(self, end: Callable[[], None] | None, everything: bool) -> None:
         """Ends the process in some way, starts again, and compares. `everything`: nothing that was written may be missing."""
         log = self.rig.log
-        seen = {place: (p.start_offset, p.high_watermark) for place, p, _ in self.places()}
-        volatile = {place for place, p, _ in self.places() if p.durability is Durability.MEMORY}
+        partitions = self.deleted | {place: partition for place, partition, _ in self.places()}
+        seen = {place: (p.start_offset, p.high_watermark) for place, p in partitions.items()}
+        volatile = {place for place, p in partitions.items() if p.durability is Durability.MEMORY}
+        del partitions
         if end is None:
             self.rig._log = None
             self.rig._forget_timers()
@@ -525,20 +536,50 @@ class LogMachine(RuleBasedStateMachine):
         del log
         self.rig.disk.capacity_bytes = None
         self.rig.disk.fail_next_syncs = 0
-        self.lease, self.tasks, self.crashed = None, [], False
+        self.lease, self.tasks, self.deleted, self.crashed = None, [], {}, False
         while True:
-            if self.random.random() < 0.4:
-                self.rig.crash_at(self.random.randrange(12))  # recovery itself is not safe from power loss
+            self.trouble_during_recovery()
             try:
                 self.rig.open()
                 break
             except self.crash_class:
                 self.rig.crash(self.random.randrange(1 << 32))
                 everything = False
-        self.rig.disk.on_step = None
+            except DiskFull:
+                assert self.rig.disk.capacity_bytes is not None
+                self.rig.kill()
+            except OSError as error:  # the server ends, and is started again
+                if "simulated sync failure" not in str(error):
+                    raise
+                self.rig.kill()
+                everything = False
+            self.rig.disk.capacity_bytes = None
+        self.rig.disk.on_step, self.rig.disk.capacity_bytes = None, None
+        self.rig.disk.fail_next_syncs = 0
         self.sync_failed = False
         self.compare(seen, volatile, everything)
         self.rows = self.rig.run(self.rig.log.table("rows"))
+
+    def trouble_during_recovery(self) -> None:
+        disk, steps = self.rig.disk, self.random.randrange(self.random.choice((12, 50)))
+        match self.random.randrange(10):
+            case 0 | 1 | 2 | 3:
+                self.rig.crash_at(steps)
+            case 4:
+                self.after_steps(steps, lambda: setattr(disk, "fail_next_syncs", 1))
+                disk.fault_random.seed(self.random.random())
+            case 5:
+                disk.capacity_bytes = disk.used_bytes() + self.random.choice((0, 100, 3000))
+
+    def after_steps(self, steps: int, then: Callable[[], None]) -> None:
+        left = [steps]
+
+        def count() -> None:
+            left[0] -= 1
+            if left[0] == -1:
+                then()
+
+        self.rig.disk.on_step = count
 
     def compare(self, seen: dict[Any, tuple[int, int]], volatile: set[Any], everything: bool) -> None:
         old, new = self.model, Model()

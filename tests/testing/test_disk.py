@@ -204,3 +204,45 @@ def test_a_held_worker_works_and_tells_when_told() -> None:
     assert worker.run()
     assert not worker.run()
     assert seen == ["first", None, "no"]
+
+
+def _after_a_failed_sync(seed: int) -> SimulatedDisk:
+    disk = SimulatedDisk()
+    file = disk.open("f/file", create=True)
+    file.write(0, (b"safe",))
+    file.sync()
+    disk.sync_folder("f")
+    file.write(4, (b"doubt",))
+    disk.fail_next_syncs = 1
+    disk.fault_random.seed(seed)
+    with pytest.raises(OSError, match="simulated sync failure"):
+        file.sync()
+    file.sync()  # has nothing to do any more, and so succeeds
+    return disk
+
+
+def test_memory_may_go_on_showing_what_a_failed_sync_has_lost() -> None:
+    seen = set()
+    for seed in SEEDS:
+        disk = _after_a_failed_sync(seed)
+        file = disk.open("f/file")
+        shown = file.read(0, 100)
+        file.drop_cached(0)
+        seen.add((shown, file.read(0, 100)))
+    assert {(b"safedoubt", b"safe"), (b"safedoubt", b"safedoubt"), (b"safe", b"safe")} <= seen
+    assert all(shown.startswith(b"safe") for shown, _ in seen)
+
+
+def test_what_a_failed_sync_has_lost_is_gone_after_a_crash_unless_it_is_written_again() -> None:
+    seen = set()
+    for seed in SEEDS:
+        disk = _after_a_failed_sync(seed)
+        disk.crash(Random(seed))
+        seen.add(disk.open("f/file").read(0, 100))
+        disk = _after_a_failed_sync(seed)
+        file = disk.open("f/file")
+        file.write(4, (b"again",))
+        file.sync()
+        disk.crash(Random(seed))
+        assert disk.open("f/file").read(0, 100) == b"safeagain"
+    assert b"safe" in seen

@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 from headrace.broker.acls import Acls
+from headrace.broker.client_metrics import ClientMetrics
+from headrace.broker.group_configs import GroupConfigs
 from headrace.broker.groups import GroupCoordinator
+from headrace.broker.groups.share.coordinator import ShareGroups
 from headrace.broker.producers import ProducerIds
+from headrace.broker.quotas import ClientQuotas
 from headrace.broker.settings import Settings
+from headrace.broker.telemetry import Telemetry
 from headrace.broker.topics import Topics
+from headrace.broker.traffic import Traffic
+from headrace.broker.transactions import TransactionCoordinator
 from headrace.clock import Clock
 from headrace.log.port import Log
 
@@ -21,18 +28,35 @@ class Broker:
         self.clock = clock
         self.settings = settings
         self.cluster_id = cluster_id
+        self.traffic: dict[str, Traffic] = {}  # by protocol
         self.topics = Topics(log, settings)
-        self.groups = GroupCoordinator(log, clock, settings)
+        self.group_configs = GroupConfigs(log, settings)
+        self.client_metrics = ClientMetrics(log)
+        self.telemetry = Telemetry(self.client_metrics, clock, settings.get_int("telemetry.max.bytes"))
+        self.groups = GroupCoordinator(log, clock, settings, configs=self.group_configs)
+        self.share_groups = ShareGroups(log, clock, settings, self.group_configs, self.topics, self.groups)
         self.producer_ids = ProducerIds(log)
+        self.transactions = TransactionCoordinator(log, clock, settings, self.producer_ids, self.groups.pending)
         self.acls = Acls(log)
+        self.quotas = ClientQuotas(log, clock, settings)
 
     async def start(self) -> None:
         self.topics.on_delete.append(lambda name: self.groups.forget_topics([name]))
+        self.topics.on_create.append(lambda name: self.groups.catalog.changed(created=True))
+        self.topics.on_grow.append(lambda name: self.groups.catalog.changed())
+        self.topics.on_delete.append(lambda name: self.share_groups.forget_topics([name]))
         await self.topics.start()
+        await self.group_configs.start()
+        await self.client_metrics.start()
         await self.groups.start()
+        await self.share_groups.start()
         await self.producer_ids.start()
+        await self.transactions.start()
         await self.acls.start()
+        await self.quotas.start()
 
     def close(self) -> None:
         """Stops what runs by time."""
+        self.share_groups.close()
         self.groups.close()
+        self.transactions.close()

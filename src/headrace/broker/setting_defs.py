@@ -9,8 +9,9 @@ Three kinds:
     REFUSED      must not be taken in silence: an operator who asks for TLS must not get plain text. The sentence says
                  what to do instead
 
-`durability` and `max.partitions` are our own. One default differs from Kafka's code: `group.initial.rebalance.delay.ms`
-is 0, as in the configuration that Kafka ships for one node.
+`durability`, `max.partitions` and `headrace.*` are our own. Two defaults differ from Kafka's:
+`group.initial.rebalance.delay.ms` is 0, as in the configuration that Kafka ships for one node, and two segments are archived
+at a time instead of ten (`remote.log.manager.copier.thread.pool.size`), because each takes some 30 MB of memory.
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ from headrace.log.config_types import (
     Value,
     at_least,
     between,
+    list_of,
+    one_of,
 )
 from headrace.log.topic_config import TOPIC_CONFIGS
 
@@ -59,6 +62,25 @@ def _def(
     dynamic: bool = False,
 ) -> SettingDef:
     return SettingDef(name, kind, default, doc, validator, dynamic)
+
+
+def _group(
+    kind: str,
+    name: str,
+    default: int,
+    lowest: int,
+    limits: tuple[int, int],
+    middle: int | None = None,
+    highest: int | None = None,
+) -> tuple[SettingDef, ...]:
+    """A setting that groups of this kind may set too, and the two settings that limit what they set."""
+    doc = f"of groups' {kind}.{name}."
+    interval = name == "assignment.interval.ms"  # the one that Kafka lets be changed at run time
+    return (
+        _def(f"group.{kind}.{name}", _INT, default, between(lowest, highest), f"The default {doc}", dynamic=interval),
+        _def(f"group.{kind}.min.{name}", _INT, limits[0], between(lowest, middle), f"The lowest value {doc}"),
+        _def(f"group.{kind}.max.{name}", _INT, limits[1], between(middle or lowest, highest), f"The highest value {doc}"),
+    )
 
 
 _EFFECTIVE = (
@@ -117,8 +139,59 @@ _EFFECTIVE = (
     _log("message.max.bytes", "max.message.bytes"),
     _log("min.insync.replicas", "min.insync.replicas"),
     _log("unclean.leader.election.enable", "unclean.leader.election.enable"),
+    # -- compaction
+    _def("log.cleaner.enable", _BOOLEAN, True, None, "Whether compacted topics are cleaned at all."),
+    _def(
+        "log.cleaner.backoff.ms", _LONG, 15_000, at_least(0),
+        "How often the cleaner looks for work when there was none.", dynamic=True,
+    ),
+    _def(
+        "headrace.cleaner.cpu.share", _DOUBLE, 0.5, between(0.01, 1),
+        "The share of one core that the cleaner takes at most: after each step it rests as long as that asks for.",
+        dynamic=True,
+    ),
+    _def(
+        "log.cleaner.dedupe.buffer.size", _LONG, 134_217_728, at_least(4096),
+        "Memory for the newest offset of each key while a partition is cleaned, 24 bytes each; when it is full, cleaning "
+        "goes as far as it has come.", dynamic=True,
+    ),
+    _def(
+        "log.cleaner.io.buffer.load.factor", _DOUBLE, 0.9, between(0.01, 1),
+        "How full that memory may get; more makes each look-up slower.", dynamic=True,
+    ),
+    _def("log.cleaner.io.buffer.size", _INT, 524_288, at_least(0), "How much the cleaner reads at once.", dynamic=True),
+    _def(
+        "log.cleaner.io.max.bytes.per.second", _DOUBLE, 1.7976931348623157e308, at_least(1),
+        "How much the cleaner reads and writes in a second at most.", dynamic=True,
+    ),
     # -- retention
     _def("log.retention.check.interval.ms", _LONG, 300_000, at_least(1), "How often retention looks at segments."),
+    # -- the archive (KIP-405)
+    _def(
+        "remote.log.storage.system.enable", _BOOLEAN, False, None,
+        "Whether topics may have an archive; true as well where headrace.archive.url is given.",
+    ),
+    _def(
+        "headrace.archive.url", _STRING, None, None,
+        "Where archived segments go: file:///path, or s3://bucket/prefix. --archive is the same.",
+    ),
+    _def(
+        "headrace.archive.options", _LIST, (), None,
+        "What an S3-compatible store needs beside its URL: endpoint=https://host:9000,region=eu-1; not its credentials.",
+    ),
+    _def("headrace.archive.cache.bytes", _LONG, 67_108_864, at_least(8_388_608), "Memory for what is read from the archive."),
+    _def("headrace.archive.timeout.ms", _INT, 10_000, at_least(100), "How long a reader waits for the archive to answer."),
+    _def(
+        "remote.fetch.max.wait.ms", _INT, 500, at_least(1),
+        "How long one fetch waits for the archive (KIP-1018).", dynamic=True,
+    ),
+    _def("remote.log.manager.task.interval.ms", _LONG, 30_000, at_least(1), "How often segments to archive are looked for."),
+    _def("remote.log.manager.copier.thread.pool.size", _INT, 2, at_least(1), "Segments that are copied at the same time."),
+    _def(
+        "remote.log.manager.copy.max.bytes.per.second", _LONG, MAX_LONG, at_least(1),
+        "How fast all copies together go to the archive (KIP-956).", dynamic=True,
+    ),
+    _def("remote.log.reader.threads", _INT, 10, at_least(1), "Reads from the archive at the same time."),
     # -- connections and requests
     _def("socket.request.max.bytes", _INT, 104_857_600, at_least(1), "The largest request that is read."),
     _def("connections.max.idle.ms", _LONG, 600_000, None, "A connection that says nothing this long is closed."),
@@ -129,6 +202,12 @@ _EFFECTIVE = (
         "max.incremental.fetch.session.cache.slots", _INT, 1000, at_least(0),
         "Fetch sessions that are remembered (KIP-227).",
     ),
+    _def("telemetry.max.bytes", _INT, 1_048_576, at_least(1), "The most that a client may push of its metrics (KIP-714)."),
+    # -- quotas
+    _def("quota.window.num", _INT, 11, at_least(1), "Samples over which the rates of clients are measured."),
+    _def("quota.window.size.seconds", _INT, 1, at_least(1), "The length of each of these."),
+    _def("controller.quota.window.num", _INT, 11, at_least(1), "The same for controller_mutation_rate."),
+    _def("controller.quota.window.size.seconds", _INT, 1, at_least(1), "The same for controller_mutation_rate."),
     # -- groups and their positions
     _def("group.initial.rebalance.delay.ms", _INT, 0, at_least(0), "How long a new group waits for more members."),
     _def("group.max.session.timeout.ms", _INT, 1_800_000, None, "The longest session timeout a member may ask for."),
@@ -137,10 +216,57 @@ _EFFECTIVE = (
     _def("offset.metadata.max.bytes", _INT, 4096, None, "The longest note beside a committed offset."),
     _def("offsets.retention.minutes", _INT, 10_080, at_least(1), "How long an empty group's positions are kept."),
     _def("offsets.retention.check.interval.ms", _LONG, 600_000, at_least(1), "How often that is looked at."),
+    # -- groups of the consumer protocol (KIP-848) and share groups (KIP-932): defaults and limits of what a group may set
+    *_group("consumer", "heartbeat.interval.ms", 5000, 1, (5000, 15_000)),
+    *_group("consumer", "session.timeout.ms", 45_000, 1, (45_000, 60_000)),
+    *_group("consumer", "assignment.interval.ms", 1000, 0, (0, 15_000)),
+    _def("group.consumer.max.size", _INT, MAX_INT, at_least(1), "The most members of a consumer group."),
+    _def(
+        "group.consumer.assignors", _LIST, ("uniform", "range"), list_of("uniform", "range"),
+        "The assignors that members may ask for; the first is the default.",
+    ),
+    _def(
+        "group.consumer.migration.policy", _STRING, "bidirectional",
+        one_of("disabled", "downgrade", "upgrade", "bidirectional", case_sensitive=False),
+        "Whether a group with members may change from the classic to the consumer protocol (upgrade) and back (downgrade).",
+    ),
+    _def(
+        "group.coordinator.rebalance.protocols", _LIST, ("classic", "consumer", "streams"),
+        list_of("classic", "consumer", "share", "streams"),
+        "Without consumer there are no consumer groups. The others are always there, or never (streams).",
+    ),
+    *_group("share", "heartbeat.interval.ms", 5000, 1, (5000, 15_000)),
+    *_group("share", "session.timeout.ms", 45_000, 1, (45_000, 60_000)),
+    *_group("share", "assignment.interval.ms", 1000, 0, (0, 15_000)),
+    *_group("share", "record.lock.duration.ms", 30_000, 1000, (15_000, 60_000), 30_000, 3_600_000),
+    *_group("share", "delivery.count.limit", 5, 2, (2, 10), 5, 25),
+    *_group("share", "partition.max.record.locks", 2000, 100, (100, 4000), 2000, 10_000),
+    _def("group.share.max.size", _INT, 200, between(1, 1000), "The most members of a share group."),
+    _def("group.share.max.share.sessions", _INT, 2000, at_least(1), "The most share sessions at once (KIP-932)."),
+    # -- dead letters of share groups, named as KIP-1191 names them; Kafka 4.3 has none
+    _def(
+        "errors.deadletterqueue.auto.create.topics.enable", _BOOLEAN, True, None,
+        "Whether a share group's dead-letter topic is created when it is first needed.", dynamic=True,
+    ),
+    _def(
+        "errors.deadletterqueue.topic.name.prefix", _STRING, "dlq.", None,
+        "What the names of dead-letter topics begin with.", dynamic=True,
+    ),
     # -- idempotent producers
     _def(
         "producer.id.expiration.ms", _INT, 86_400_000, at_least(1),
         "How long a silent producer's sequence numbers are remembered.", dynamic=True,
+    ),
+    # -- transactions
+    _def("transaction.max.timeout.ms", _INT, 900_000, at_least(1), "The longest timeout a transactional producer may ask for."),
+    _def(
+        "transaction.abort.timed.out.transaction.cleanup.interval.ms", _INT, 10_000, at_least(1),
+        "How often transactions that were open for too long are looked for.",
+    ),
+    _def("transactional.id.expiration.ms", _INT, 604_800_000, at_least(1), "How long an unused transactional id is kept."),
+    _def(
+        "transaction.remove.expired.transaction.cleanup.interval.ms", _INT, _HOUR_MS, at_least(1),
+        "How often unused transactional ids are looked for.",
     ),
 )  # fmt: skip
 
@@ -161,14 +287,45 @@ _INERT: Mapping[str, tuple[_Row, ...]] = {
         ("producer.purgatory.purge.interval.requests", _INT, 1000, None),
         ("share.fetch.purgatory.purge.interval.requests", _INT, 1000, None),
     ),
-    "Compaction of topics is not there yet.": (
-        ("log.cleaner.backoff.ms*", _LONG, 15_000, 0),
-        ("log.cleaner.enable", _BOOLEAN, True, None),
-        ("log.cleaner.dedupe.buffer.size*", _LONG, 134_217_728, None),
-        ("log.cleaner.io.buffer.load.factor*", _DOUBLE, 0.9, None),
-        ("log.cleaner.io.buffer.size*", _INT, 524_288, 0),
-        ("log.cleaner.io.max.bytes.per.second*", _DOUBLE, 1.7976931348623157e308, None),
+    "Compaction has one thread; headrace.cleaner.cpu.share says how much of a core it may take.": (
         ("log.cleaner.threads*", _INT, 1, 0),
+    ),
+    "Share groups have one assignor, and their state a table of its own, without threads or partitions to size.": (
+        ("group.share.assignor.offload.enable", _BOOLEAN, True, None),
+        ("group.share.assignors", _LIST, ("simple",), None),
+        ("group.share.initialize.retry.interval.ms", _INT, 30_000, 1),
+        ("group.share.persister.class.name", _STRING, "org.apache.kafka.server.share.persister.DefaultStatePersister", None),
+        ("share.coordinator.append.linger.ms*", _INT, -1, -1),
+        ("share.coordinator.cached.buffer.max.bytes*", _INT, 1_048_588, 524_288),
+        ("share.coordinator.cold.partition.snapshot.interval.ms", _INT, 300_000, 1),
+        ("share.coordinator.load.buffer.size", _INT, 5_242_880, 1),
+        ("share.coordinator.snapshot.update.records.per.snapshot", _INT, 500, 0),
+        ("share.coordinator.state.topic.compression.codec", _INT, 0, None),
+        ("share.coordinator.state.topic.min.isr", _SHORT, 2, 1),
+        ("share.coordinator.state.topic.num.partitions", _INT, 50, 1),
+        ("share.coordinator.state.topic.prune.interval.ms", _INT, 300_000, 1),
+        ("share.coordinator.state.topic.replication.factor", _SHORT, 3, 1),
+        ("share.coordinator.state.topic.segment.bytes", _INT, 104_857_600, 1),
+        ("share.coordinator.threads", _INT, 1, 1),
+        ("share.coordinator.write.timeout.ms", _INT, 5000, 1),
+    ),
+    "The archive reads, writes and deletes with the threads and limits named above, and its index is a table.": (
+        ("remote.list.offsets.request.timeout.ms", _LONG, 30_000, 1),
+        ("remote.log.index.file.cache.total.size.bytes*", _LONG, 1_073_741_824, 1),
+        ("remote.log.index.file.cache.ttl.ms", _LONG, 900_000, 1),
+        ("remote.log.manager.copy.quota.window.num", _INT, 11, 1),
+        ("remote.log.manager.copy.quota.window.size.seconds", _INT, 1, 1),
+        ("remote.log.manager.expiration.thread.pool.size*", _INT, 10, 1),
+        ("remote.log.manager.fetch.max.bytes.per.second*", _LONG, MAX_LONG, 1),
+        ("remote.log.manager.fetch.quota.window.num", _INT, 11, 1),
+        ("remote.log.manager.fetch.quota.window.size.seconds", _INT, 1, 1),
+        ("remote.log.manager.follower.thread.pool.size*", _INT, 2, 1),
+        ("remote.log.manager.task.retry.backoff.max.ms", _LONG, 30_000, 1),
+        ("remote.log.manager.task.retry.backoff.ms", _LONG, 500, 1),
+        ("remote.log.manager.task.retry.jitter", _DOUBLE, 0.2, 0),
+        ("remote.log.manager.thread.pool.size*", _INT, 2, 1),
+        ("remote.log.metadata.custom.metadata.max.bytes", _INT, 128, 0),
+        ("remote.log.reader.max.pending.tasks", _INT, 100, 1),
     ),
     "The listener's own values are used.": (
         ("max.connections.per.ip.overrides*", _STRING, "", None),
@@ -187,6 +344,9 @@ _INERT: Mapping[str, tuple[_Row, ...]] = {
         ("broker.session.timeout.ms", _INT, 9000, None),
         ("controlled.shutdown.enable", _BOOLEAN, True, None),
         ("controller.quorum.append.linger.ms", _INT, 25, 0),
+        ("controller.quorum.auto.join.enable", _BOOLEAN, False, None),
+        ("controller.quorum.fetch.max.bytes", _INT, 1_048_576, 0),
+        ("controller.quorum.fetch.snapshot.max.bytes", _INT, 1_048_576, 0),
         ("controller.quorum.election.backoff.max.ms", _INT, 1000, 0),
         ("controller.quorum.election.timeout.ms", _INT, 1000, 0),
         ("controller.quorum.fetch.timeout.ms", _INT, 2000, 0),
@@ -235,36 +395,19 @@ _INERT: Mapping[str, tuple[_Row, ...]] = {
         ("transaction.state.log.replication.factor", _SHORT, 1, 1),
         ("transaction.state.log.segment.bytes", _INT, 104_857_600, 1),
     ),
-    "Transactions are not there yet.": (
+    "The coordinator is in this process and always asked; external two-phase commit (KIP-939) is not there.": (
         ("add.partitions.to.txn.retry.backoff.max.ms", _INT, 100, 0),
         ("add.partitions.to.txn.retry.backoff.ms", _INT, 20, 1),
-        ("transaction.abort.timed.out.transaction.cleanup.interval.ms", _INT, 10_000, 1),
-        ("transaction.max.timeout.ms", _INT, 900_000, 1),
         ("transaction.partition.verification.enable*", _BOOLEAN, True, None),
-        ("transaction.remove.expired.transaction.cleanup.interval.ms", _INT, _HOUR_MS, 1),
         ("transaction.two.phase.commit.enable", _BOOLEAN, False, None),
-        ("transactional.id.expiration.ms", _INT, 604_800_000, 1),
     ),
-    "The group protocol of KIP-848 is not there yet.": (
-        ("group.consumer.assignment.interval.ms*", _INT, 1000, 0),
-        ("group.consumer.assignors", _LIST, ("uniform", "range"), None),
-        ("group.consumer.heartbeat.interval.ms", _INT, 5000, 1),
-        ("group.consumer.max.assignment.interval.ms", _INT, 15_000, 0),
-        ("group.consumer.max.heartbeat.interval.ms", _INT, 15_000, 1),
-        ("group.consumer.max.session.timeout.ms", _INT, 60_000, 1),
-        ("group.consumer.max.size", _INT, MAX_INT, 1),
-        ("group.consumer.migration.policy", _STRING, "bidirectional", None),
-        ("group.consumer.min.assignment.interval.ms", _INT, 0, 0),
-        ("group.consumer.min.heartbeat.interval.ms", _INT, 5000, 1),
-        ("group.consumer.min.session.timeout.ms", _INT, 45_000, 1),
-        ("group.consumer.session.timeout.ms", _INT, 45_000, 1),
-        ("group.coordinator.rebalance.protocols", _LIST, ("classic",), None),
+    "There is no authentication yet.": (
+        ("connection.failed.authentication.delay.ms", _INT, 100, 0),
+        ("connections.max.reauth.ms", _LONG, 0, None),
     ),
-    "Quotas are not there yet.": (
-        ("controller.quota.window.num", _INT, 11, 1),
-        ("controller.quota.window.size.seconds", _INT, 1, 1),
-        ("quota.window.num", _INT, 11, 1),
-        ("quota.window.size.seconds", _INT, 1, 1),
+    "There is no replication to limit.": (
+        ("alter.log.dirs.replication.quota.window.num", _INT, 11, 1),
+        ("alter.log.dirs.replication.quota.window.size.seconds", _INT, 1, 1),
         ("replication.quota.window.num", _INT, 11, 1),
         ("replication.quota.window.size.seconds", _INT, 1, 1),
     ),
@@ -273,7 +416,6 @@ _INERT: Mapping[str, tuple[_Row, ...]] = {
         ("metrics.num.samples", _INT, 2, 1),
         ("metrics.recording.level", _STRING, "INFO", None),
         ("metrics.sample.window.ms", _LONG, 30_000, 1),
-        ("telemetry.max.bytes", _INT, 1_048_576, 1),
     ),
 }
 
@@ -281,6 +423,7 @@ _INERT: Mapping[str, tuple[_Row, ...]] = {
 REFUSED: Mapping[str, str] = {
     "advertised.listeners": "the listener's own address is advertised; give it with --kafka HOST:PORT",
     "listeners": "give the address with --kafka HOST:PORT",
+    "early.start.listeners": "there is one Kafka listener; give its address with --kafka HOST:PORT",
     "listener.": "there is one Kafka listener; give its address with --kafka HOST:PORT",
     "control.plane.listener": "there is one Kafka listener; give its address with --kafka HOST:PORT",
     "inter.broker.": "one node has no traffic between brokers",
@@ -300,9 +443,8 @@ REFUSED: Mapping[str, str] = {
     "authorizer.class.name": "access control is not supported yet",
     "super.users": "access control is not supported yet",
     "allow.everyone.if.no.acl.found": "access control is not supported yet",
-    "remote.": "tiered storage is not supported yet",
-    "group.share.": "share groups are not supported yet",
-    "share.coordinator.": "share groups are not supported yet",
+    "remote.log.metadata.manager.": "the archive's index is a table; say where the archive is with --archive URL",
+    "remote.log.storage.manager.": "Java classes can't be loaded; say where the archive is with --archive URL",
     "group.streams.": "streams groups are not supported",
     "alter.config.policy.class.name": "Java classes can't be loaded",
     "create.topic.policy.class.name": "Java classes can't be loaded",

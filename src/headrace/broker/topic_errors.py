@@ -21,6 +21,10 @@ class PolicyViolation(LogError):
     """A limit of this server; the text says which."""
 
 
+class ThrottlingQuotaExceeded(LogError):
+    """The client has changed too much lately (KIP-599); it may try again after its pause."""
+
+
 class TopicDeletionDisabled(LogError):
     """delete.topic.enable is false."""
 

@@ -98,7 +98,10 @@ class Topics:
         self._described: dict[frozenset[tuple[str, str]], tuple[ConfigEntry, ...]] = {}
         settings.subscribe(self._described.clear)
         self.dynamic_settings = DynamicSettings(log, settings)
-        self.on_delete: list[Callable[[str], None]] = []  # called with the name of a topic that is gone
+        # Called with the name of a topic that is new, has got more partitions, is gone.
+        self.on_create: list[Callable[[str], None]] = []
+        self.on_grow: list[Callable[[str], None]] = []
+        self.on_delete: list[Callable[[str], None]] = []
 
     async def start(self) -> None:
         await self.dynamic_settings.start()
@@ -153,6 +156,8 @@ class Topics:
                 del self._reserved[new.name]
                 reservation.ended.set()
             self._collisions().setdefault(new.name.translate(_SAME_METRIC), set()).add(new.name)
+            for created in self.on_create:
+                created(new.name)
         return CreatedTopic(topic_id, partitions, 1, self._describe(config))
 
     async def auto_create(self, name: str) -> Topic:
@@ -201,6 +206,8 @@ class Topics:
             self._check_room(total - now)
             if not validate_only:
                 await self._log.add_partitions(name, total)
+                for grown in self.on_grow:
+                    grown(name)
 
     # -- deleting
 
@@ -238,7 +245,7 @@ class Topics:
             topic = self.get(name)
             before = {} if topic is None else dict(topic.config)
             config = dict(alter(before))
-            validate(config, self._settings.topic_defaults)
+            validate(config, self._settings.topic_defaults, archive=self._archive, before=before)
             if topic is None:
                 raise UnknownTopic(f"The topic '{name}' does not exist.")
             self._check_not_internal(topic)
@@ -310,8 +317,12 @@ class Topics:
         if nulls:
             raise InvalidConfig(f"Null value not supported for topic configs: {','.join(nulls)}")
         texts = {name: text for name, text in config.items() if text is not None}
-        validate(texts, self._settings.topic_defaults)
+        validate(texts, self._settings.topic_defaults, archive=self._archive)
         return texts
+
+    @property
+    def _archive(self) -> bool:
+        return self._settings.get_bool("remote.log.storage.system.enable")
 
     def _check_layout(self, new: NewTopic) -> int:
         if not new.assignments:

@@ -8,14 +8,13 @@ from typing import Annotated, Any
 import typer
 
 from headrace.cli import arguments
+from headrace.cli.lag import described_group, lag, lag_row
 from headrace.cli.moments import span_ms
 from headrace.cli.positions import EARLIEST, LATEST, Anchor, Position
 from headrace.cli.resolving import resolve
 from headrace.cli.session import CommandError, Session, UsageError, add_command
 from headrace.client.kafka import Cluster, TopicPartition, UnknownName, end_offsets, start_offsets
 from headrace.client.kafka.groups import (
-    GroupInfo,
-    MemberInfo,
     commit_offsets,
     committed_offsets,
     delete_group,
@@ -53,7 +52,7 @@ def list_(session: Session) -> None:
 def describe(session: Session, groups: Groups) -> None:
     """Show state, members, committed offsets and lag."""
     with session.cluster() as cluster:
-        described = [_described(cluster, describe_group(cluster, name)) for name in groups]
+        described = [described_group(cluster, describe_group(cluster, name)) for name in groups]
     if session.json:
         session.emit({"groups": described})
         return
@@ -76,89 +75,8 @@ def describe(session: Session, groups: Groups) -> None:
             _lag_table(session, group["partitions"])
 
 
-def lag(session: Session, groups: Groups) -> None:
-    """Show how far behind groups are, partition by partition."""
-    with session.cluster() as cluster:
-        described = [_described(cluster, describe_group(cluster, name)) for name in groups]
-    if session.json:
-        session.emit({"groups": [{key: group[key] for key in ("name", "state", "lag", "partitions")} for group in described]})
-        return
-    columns = ("GROUP", "TOPIC", "PARTITION", "COMMITTED", "END", "LAG")
-    rows = [(group["name"], *_lag_row(row)[:5]) for group in described for row in group["partitions"]]
-    if rows:
-        session.table(columns, rows)
-    for group in described:
-        session.note(f"{group['name']}: {group['lag']} behind")
-
-
-def _described(cluster: Cluster, info: GroupInfo) -> dict[str, Any]:
-    committed = committed_offsets(cluster, info.name)
-    readers: dict[TopicPartition, MemberInfo] = {
-        TopicPartition(topic, index): member
-        for member in info.members
-        for topic, indexes in member.assignment.items()
-        for index in indexes
-    }
-    ends = _known_ends(cluster, committed.keys() | readers.keys())
-    rows: list[dict[str, Any]] = []
-    for partition in sorted(committed.keys() | readers.keys()):
-        offset = committed[partition].offset if partition in committed else None
-        end = ends.get(partition)
-        rows.append(
-            {
-                "topic": partition.topic,
-                "partition": partition.partition,
-                "committed_offset": offset,
-                "end_offset": end,
-                "lag": None if offset is None or end is None else max(0, end - offset),
-                "member_id": readers[partition].member_id if partition in readers else None,
-                "client_id": readers[partition].client_id if partition in readers else None,
-            }
-        )
-    return {
-        "name": info.name,
-        "state": info.state,
-        "type": info.kind,
-        "assignor": info.assignor,
-        "coordinator": info.coordinator,
-        "lag": sum(row["lag"] or 0 for row in rows),
-        "members": [
-            {
-                "id": member.member_id,
-                "instance_id": member.instance_id,
-                "client_id": member.client_id,
-                "host": member.host,
-                "assignment": member.assignment,
-            }
-            for member in info.members
-        ],
-        "partitions": rows,
-    }
-
-
-def _known_ends(cluster: Cluster, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-    """Offsets outlive their topics, and leaders may be missing, so some have no end."""
-    wanted = set(partitions)
-    if not wanted:
-        return {}
-    topics = cluster.metadata({partition.topic for partition in wanted}).topics.values()
-    led = {TopicPartition(topic.name, one.index) for topic in topics for one in topic.partitions if one.leader >= 0}
-    return end_offsets(cluster, wanted & led) if wanted & led else {}
-
-
 def _lag_table(session: Session, rows: list[dict[str, Any]]) -> None:
-    session.table(("TOPIC", "PARTITION", "COMMITTED", "END", "LAG", "MEMBER"), [_lag_row(row) for row in rows])
-
-
-def _lag_row(row: dict[str, Any]) -> tuple[Any, ...]:
-    return (
-        row["topic"],
-        row["partition"],
-        row["committed_offset"],
-        row["end_offset"],
-        row["lag"],
-        row["member_id"],
-    )
+    session.table(("TOPIC", "PARTITION", "COMMITTED", "END", "LAG", "MEMBER"), [lag_row(row) for row in rows])
 
 
 def _partitions_text(assignment: dict[str, list[int]]) -> str:

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 ENVIRONMENT = "HEADRACE_"
-_OPTIONS = ("data", "kafka", "durability")
-_DEFAULTS = {"data": "data", "kafka": "127.0.0.1:9092", "durability": "fsync"}
+_OPTIONS = ("data", "kafka", "http", "durability", "archive")
+_DEFAULTS = {"data": "data", "kafka": "127.0.0.1:9092", "http": "", "durability": "fsync", "archive": ""}
 
 
 def run(argv: list[str]) -> int:
@@ -35,16 +35,27 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="headrace serve",
         description="Start the server. Everything listens on loopback unless told otherwise; port 0 takes a free one.",
-        epilog="The command line wins over the environment (HEADRACE_DATA, HEADRACE_KAFKA, HEADRACE_DURABILITY), "
-        "which wins over the file given with --config.",
+        epilog="The command line wins over the environment (HEADRACE_DATA, HEADRACE_KAFKA, HEADRACE_HTTP, "
+        "HEADRACE_DURABILITY, HEADRACE_ARCHIVE), which wins over the file given with --config.",
     )
     parser.add_argument("--data", metavar="DIR", help="where the log is kept (default: ./data)")
     parser.add_argument("--kafka", metavar="HOST:PORT", help="the Kafka listener (default: 127.0.0.1:9092)")
+    parser.add_argument(
+        "--http",
+        metavar="HOST:PORT",
+        help="the HTTP listener with /metrics, /health and /ready (default: 127.0.0.1:8080, or a free port if that is taken)",
+    )
     parser.add_argument(
         "--durability",
         choices=["fsync", "flush", "memory"],
         help="what an acknowledgement promises where a topic sets nothing else: fsync survives power loss (default), "
         "flush survives kill -9, memory survives nothing",
+    )
+    parser.add_argument(
+        "--archive",
+        metavar="URL",
+        help="where segments go that leave this disk, of topics that ask for it (remote.storage.enable=true): file:///path or "
+        "s3://bucket/prefix, with credentials in the environment as AWS names them",
     )
     parser.add_argument(
         "--set",
@@ -54,7 +65,9 @@ def _parser() -> argparse.ArgumentParser:
         dest="settings",
         help="a server setting under the name its protocol gives it, such as num.partitions=4; may be repeated",
     )
-    parser.add_argument("--config", metavar="FILE", help="a TOML file with data, kafka, durability and a table [settings]")
+    parser.add_argument(
+        "--config", metavar="FILE", help="a TOML file with data, kafka, http, durability, archive and a table [settings]"
+    )
     parser.add_argument("--no-console", action="store_true", help="do not start the web console (there is none yet)")
     parser.add_argument("--json", action="store_true", help="print the ready line as a JSON object")
     parser.add_argument("--log-level", default="info", choices=["debug", "info", "warning", "error"])
@@ -113,13 +126,20 @@ def _serve(arguments: argparse.Namespace, values: dict[str, str], settings: dict
             values["durability"],
             "process" if values["durability"] == "memory" else "power",
         )
-    options = ServerOptions(Path(values["data"]), _address(values["kafka"]), values["durability"], settings)
+    if values["archive"]:
+        settings.setdefault("headrace.archive.url", values["archive"])
+    http = _address(values["http"]) if values["http"] else None
+    options = ServerOptions(Path(values["data"]), _address(values["kafka"]), values["durability"], settings, http)
 
     def ready(line: dict[str, Any]) -> None:
         if arguments.json:
             print(json.dumps(line), flush=True)
         else:
-            print(f"Headrace is ready. Kafka clients: {line['kafka']}. Data: {options.data}. Ctrl-C ends it.", flush=True)
+            print(
+                f"Headrace is ready. Kafka clients: {line['kafka']}. HTTP: {line['http']}. "
+                f"Data: {options.data}. Ctrl-C ends it.",
+                flush=True,
+            )
 
     try:
         import uvloop

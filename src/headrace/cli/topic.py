@@ -17,6 +17,7 @@ from headrace.client.kafka.topics import (
     SERVER_DEFAULT,
     Config,
     ConfigSource,
+    PartitionSize,
     alter_configs,
     create_topic,
     delete_records,
@@ -170,7 +171,7 @@ def _described(
     topic: TopicInfo,
     starts: dict[TopicPartition, int],
     ends: dict[TopicPartition, int],
-    sizes: dict[TopicPartition, int],
+    sizes: dict[TopicPartition, PartitionSize],
     configs: list[Config],
 ) -> dict[str, Any]:
     rows = []
@@ -184,7 +185,9 @@ def _described(
                 "in_sync": list(one.in_sync),
                 "start_offset": starts.get(partition),
                 "end_offset": ends.get(partition),
-                "size_bytes": sizes.get(partition),
+                "size_bytes": size.local if (size := sizes.get(partition)) else None,
+                "archived_bytes": size.archived if size else None,
+                "dirty_bytes": size.dirty if size else None,
             }
         )
     return {
@@ -202,11 +205,18 @@ def _print_description(session: Session, topic: dict[str, Any]) -> None:
     session.say(f"id          {topic['id']}")
     session.say(f"offsets     {sum((row['end_offset'] or 0) - (row['start_offset'] or 0) for row in rows)}")
     session.say(f"size        {human_bytes(sum(row['size_bytes'] or 0 for row in rows))}")
+    archived = sum(row["archived_bytes"] or 0 for row in rows)
+    if archived:
+        session.say(f"archived    {human_bytes(archived)}")
+    dirty = sum(row["dirty_bytes"] or 0 for row in rows)
+    if dirty:
+        share = dirty / max(1, sum(row["size_bytes"] or 0 for row in rows))
+        session.say(f"dirty       {human_bytes(dirty)} ({share:.0%}) not compacted yet")
     for number, (name, value) in enumerate(topic["configs"].items()):
         session.say(f"{'' if number else 'configs':<12}{name}={'' if value is None else value}")
     session.say("")
     session.table(
-        ("PARTITION", "LEADER", "REPLICAS", "IN-SYNC", "START", "END", "BYTES"),
+        ("PARTITION", "LEADER", "REPLICAS", "IN-SYNC", "START", "END", "BYTES", *(["ARCHIVED"] if archived else [])),
         [
             (
                 row["partition"],
@@ -216,6 +226,7 @@ def _print_description(session: Session, topic: dict[str, Any]) -> None:
                 row["start_offset"],
                 row["end_offset"],
                 row["size_bytes"],
+                *([row["archived_bytes"]] if archived else []),
             )
             for row in rows
         ],

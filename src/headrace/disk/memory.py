@@ -31,6 +31,9 @@ class MemoryFile:
     def read_cached(self, position: int, size: int) -> bytes:
         return self.read(position, size)
 
+    def drop_cached(self, position: int) -> None:
+        return
+
     def size(self) -> int:
         return len(self._content)
 

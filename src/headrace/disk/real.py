@@ -14,6 +14,7 @@ from headrace.disk.port import Buffer, FolderLocked
 _NOWAIT = getattr(os, "RWF_NOWAIT", 0)
 _DSYNC = getattr(os, "RWF_DSYNC", 0)
 _MAX_PIECES = 512  # below every system's IOV_MAX
+_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
 def _read_nowait(fd: int, position: int, size: int) -> bytes | bytearray | None:
@@ -94,6 +95,10 @@ class RealFile:
                 raise
             self._nowait = False  # this file system can't tell; its reads are taken as quick (tmpfs, overlay)
             return os.pread(self.fd, size, position)
+
+    def drop_cached(self, position: int) -> None:
+        if hasattr(os, "posix_fadvise"):  # a part of a page would stay
+            os.posix_fadvise(self.fd, position - position % _PAGE_BYTES, 0, os.POSIX_FADV_DONTNEED)
 
     def size(self) -> int:
         return os.fstat(self.fd).st_size

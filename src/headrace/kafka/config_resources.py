@@ -7,17 +7,19 @@ settings of one resource change, or none.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
+from headrace.broker.client_metrics import CLIENT_METRICS_CONFIGS
+from headrace.broker.group_config_defs import GROUP_CONFIGS
 from headrace.broker.loggers import ROOT, check_level, set_level
 from headrace.broker.setting_defs import SETTINGS
 from headrace.broker.settings import Settings
 from headrace.broker.topic_errors import InvalidRequest
 from headrace.broker.topics import AlterConfig
 from headrace.kafka.call import Call
-from headrace.log.config_types import ConfigType, render
+from headrace.log.config_types import ConfigDef, ConfigType, render
 from headrace.log.errors import InvalidConfig
 from headrace.log.topic_config import TOPIC_CONFIGS
 
@@ -45,18 +47,15 @@ class Change:
 
 
 async def alter(call: Call, kind: int, name: str, change: AlterConfig, *, validate_only: bool) -> None:
-    """Alters a topic's or the server's settings. Raises LogError."""
+    """Alters the settings of anything but loggers. Raises LogError."""
     if kind == ResourceType.TOPIC:
         await call.broker.topics.configure(name, change, validate_only=validate_only)
     elif kind == ResourceType.BROKER:
         await _alter_server(call, name, change, validate_only)
     elif kind == ResourceType.GROUP:
-        if not name:
-            raise InvalidRequest("Default group resources are not allowed.")
-        for unknown in change({}):
-            raise InvalidConfig(f"Unknown group config name: {unknown}")
+        await call.broker.group_configs.configure(name, change, validate_only=validate_only)
     elif kind == ResourceType.CLIENT_METRICS:
-        raise InvalidRequest("Client metrics are not supported.")
+        await call.broker.client_metrics.configure(name, change, validate_only=validate_only)
     else:
         raise InvalidRequest(f"Unknown resource type {kind}")
 
@@ -122,8 +121,16 @@ def apply(kind: int, changes: Sequence[Change]) -> AlterConfig:
     return lambda before: altered(dict(before))
 
 
+_DEFINITIONS: Mapping[int, Mapping[str, ConfigDef]] = {
+    ResourceType.TOPIC: TOPIC_CONFIGS,
+    ResourceType.BROKER: SETTINGS,
+    ResourceType.GROUP: GROUP_CONFIGS,
+    ResourceType.CLIENT_METRICS: CLIENT_METRICS_CONFIGS,
+}
+
+
 def _combined(kind: int, change: Change, current: str | None) -> str:
-    definition = (SETTINGS if kind == ResourceType.BROKER else TOPIC_CONFIGS).get(change.name)
+    definition = _DEFINITIONS.get(kind, {}).get(change.name)
     if definition is None or definition.type is not ConfigType.LIST:
         operation = Operation(change.operation).name
         if kind == ResourceType.BROKER:

@@ -9,33 +9,29 @@ later answers queue behind it. Fetch is handled only when no answer is waiting, 
 
 Bounds, and what happens there: a frame above `socket.request.max.bytes` closes the connection, and one that is no Produce above
 `MAX_OTHER_BYTES` too, because decoding costs many times its size. `MAX_WAITING` answers in slots,
-or a peer that does not read its answers: no more requests are read until that changes. The same when the log is backlogged.
+or a peer that does not read its answers: no more requests are read until that changes. The same when the log is backlogged,
+and while a client that is above its quota has to pause (`throttle`).
 All buffers of unfinished frames together above `FRAMES_LIMIT_BYTES`: connections that need more wait.
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from struct import Struct
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
-from headrace.kafka import api
 from headrace.kafka.api import fetch, produce
-from headrace.kafka.api.api_versions import unsupported_version
-from headrace.kafka.call import Call
-from headrace.kafka.codec.headers import decode_request_header, encode_response_header, skip_header_tags
-from headrace.kafka.codec.schema import Response, decode, encode_into
+from headrace.kafka.codec.headers import skip_header_tags
 from headrace.kafka.codec.wire import MalformedMessage
-from headrace.kafka.messages import MESSAGES, request_class
+from headrace.kafka.messages import MESSAGES
+from headrace.kafka.requests import handle_request
+from headrace.kafka.throttle import Throttle
 from headrace.record import MalformedRequest
 
 if TYPE_CHECKING:
     from headrace.kafka.listener import KafkaListener
-
-logger = logging.getLogger("headrace.kafka")
 
 MAX_WAITING = 128
 MAX_OTHER_BYTES = 16 * 1024 * 1024
@@ -43,7 +39,7 @@ WRITE_HIGH_BYTES = 1024 * 1024
 _FIRST_OWN_BYTES = 64 * 1024
 _HEAD = Struct(">hhih")
 _LENGTH = Struct(">i")
-_PRODUCE, _FETCH, _API_VERSIONS = 0, 1, 18
+_PRODUCE, _FETCH = 0, 1
 (_PRODUCE_FIRST, _PRODUCE_LAST), _PRODUCE_FLEXIBLE = MESSAGES[_PRODUCE].versions, 9
 (_FETCH_FIRST, _FETCH_LAST), _FETCH_FLEXIBLE = MESSAGES[_FETCH].versions, 12
 
@@ -76,6 +72,8 @@ class KafkaConnection(asyncio.BufferedProtocol):
         self._slots: deque[Slot] = deque()
         self._peer_reads = True
         self._paused = False
+        self.throttle: Throttle | None = None  # only while there are quotas for clients
+        self.software = ("", "")  # the name and version of the client (KIP-511)
         self._tasks: set[asyncio.Task[None]] = set()
         self.on_close: list[Callable[[], None]] = []
 
@@ -85,16 +83,24 @@ class KafkaConnection(asyncio.BufferedProtocol):
         self._transport = cast(asyncio.Transport, transport)
         self._transport.set_write_buffer_limits(high=WRITE_HIGH_BYTES)
         address = transport.get_extra_info("peername")
-        self.peer = f"{address[0]}:{address[1]}" if address else "unknown"
+        self.peer = f"{address[0]}:{address[1]}" if address else "unknown:0"
         self.last_active = self.listener.now()
         refused = self.listener.admit(self)
         if refused:
             self.refuse(refused)
+            return
+        self.obey_quotas()
+        wait_ms = self.listener.connected_too_often(self)
+        if wait_ms:  # as in Kafka: it is left hanging before it is closed, so that it doesn't come back at once
+            self.stop_reading()
+            self.broker.clock.call_later(wait_ms / 1000, self.close)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
         self.listener.forget(self)
         self._drop_own()
+        if self.throttle is not None:
+            self.throttle.close()
         for task in self._tasks:
             task.cancel()
         callbacks, self.on_close = self.on_close, []
@@ -194,7 +200,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
 
     def room_again(self) -> None:
         """The listener has room for larger frames again."""
-        if self._transport is not None and self._own is not None and not self._held:
+        if self._transport is not None and self._own is not None and not self._held and not self._muted:
             self._resume()
             self._continue_own()
 
@@ -213,13 +219,13 @@ class KafkaConnection(asyncio.BufferedProtocol):
 
     def go_on(self) -> None:
         """Something that was in the way has changed."""
-        if self._transport is None or not self._peer_reads:
+        if self._transport is None or not self._peer_reads or self._muted:
             return
         if self._held:
             own, filled = cast(bytearray, self._own), self._filled
             self._drop_own()
             self._take_frames(memoryview(own), filled)
-            if self._held or self._transport is None:
+            if self._held or self._transport is None or self._muted:
                 return
         if self._peer_reads and len(self._slots) < MAX_WAITING and not self._log.backlogged:
             self._resume()
@@ -234,6 +240,30 @@ class KafkaConnection(asyncio.BufferedProtocol):
             self._paused = False
             self._transport.resume_reading()
 
+    # --- quotas
+
+    def obey_quotas(self) -> None:
+        """Quotas have changed, or the connection is new."""
+        quotas = self.broker.quotas
+        if self.throttle is None and quotas.enforced:
+            self.throttle = Throttle(self, quotas)
+        elif self.throttle is not None and not quotas.enforced and not self.throttle.muted:
+            self.throttle = None
+
+    @property
+    def _muted(self) -> bool:
+        return self.throttle is not None and self.throttle.muted
+
+    def stop_reading(self) -> None:
+        self._pause()
+
+    def unmuted(self) -> None:
+        """The pause that its client owed is over."""
+        self.last_active = self.listener.now()
+        self.go_on()
+        if self._own is not None and not self._held and self._filled == len(self._own):
+            self.room_again()
+
     # --- requests
 
     def _handle(self, view: memoryview, start: int, stop: int) -> bool:
@@ -244,6 +274,8 @@ class KafkaConnection(asyncio.BufferedProtocol):
             key, version, correlation, client_length = _HEAD.unpack_from(view, start)
             if stop - start > MAX_OTHER_BYTES and key != _PRODUCE:
                 raise MalformedMessage(f"{stop - start} bytes for API {key}")
+            if self.throttle is not None and not self.throttle.begin(view, start, stop, client_length):
+                return False
             if key == _PRODUCE and _PRODUCE_FIRST <= version <= _PRODUCE_LAST:
                 if len(self._slots) >= MAX_WAITING or self._log.backlogged:
                     self._wait_for_log()
@@ -262,7 +294,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
             else:
                 if len(self._slots) >= MAX_WAITING or not self._peer_reads:
                     return False
-                self._handle_cold(key, version, correlation, bytes(view[start:stop]))
+                handle_request(self, key, version, correlation, bytes(view[start:stop]))
         except (MalformedMessage, MalformedRequest) as error:
             self.refuse(f"a malformed request: {error}")
         return True
@@ -271,66 +303,10 @@ class KafkaConnection(asyncio.BufferedProtocol):
         if self._log.backlogged:
             self._log.after_sync(lambda error: self.go_on())
 
-    def _handle_cold(self, key: int, version: int, correlation: int, request: bytes) -> None:
-        lowest, highest = api.SUPPORTED.get(key, (0, -1))
-        if not lowest <= version <= highest:
-            if key != _API_VERSIONS:
-                self.refuse(f"API {key} version {version} is not supported")
-                return
-            self._answer(key, 0, correlation, unsupported_version())  # KIP-511: version 0 tells what there is
-            return
-        header, position = decode_request_header(request)
-        flexible = MESSAGES[key].flexible
-        is_flexible = flexible is not None and version >= flexible
-        if is_flexible:
-            position = skip_header_tags(request, position)
-        message = decode(request_class(key), version, request, position)
-        address = self.listener.advertised
-        call = Call(self.broker, version, header.client_id, "/" + self.peer.rpartition(":")[0], address[0], address[1])
-        try:
-            answer = api.handler(key)(call, message)
-        except Exception as error:
-            self._broke(key, version, error)
-            return
-        if isinstance(answer, Awaitable):
-            slot = self.take_slot()
-            self.keep(asyncio.get_running_loop().create_task(self._answer_later(key, version, correlation, slot, answer)))
-        else:
-            self._answer(key, version, correlation, answer)
-
     def keep(self, task: asyncio.Task[None]) -> None:
         """Work for this connection that ends with it."""
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-
-    async def _answer_later(self, key: int, version: int, correlation: int, slot: Slot, answer: Awaitable[Any]) -> None:
-        try:
-            response = await answer
-        except Exception as error:
-            self._broke(key, version, error)
-            return
-        self._answer(key, version, correlation, response, slot)
-
-    def _broke(self, key: int, version: int, error: Exception) -> None:
-        name = MESSAGES[key].name
-        if isinstance(error, MalformedMessage):
-            self.refuse(f"a malformed {name} request: {error}")
-            return
-        logger.error("%s version %d from %s failed: %r", name, version, self.peer, error, exc_info=error)
-        self.close()
-
-    def _answer(self, key: int, version: int, correlation: int, response: api.Answer, slot: Slot | None = None) -> None:
-        flexible = MESSAGES[key].flexible
-        out = bytearray(4)
-        out += encode_response_header(
-            correlation, flexible=flexible is not None and version >= flexible and key != _API_VERSIONS
-        )
-        if isinstance(response, Response):
-            encode_into(out, response, version)
-        else:
-            out += response or b""
-        _LENGTH.pack_into(out, 0, len(out) - 4)
-        self.respond((out,), slot)
 
     # --- answers
 
@@ -370,7 +346,8 @@ class KafkaConnection(asyncio.BufferedProtocol):
 
     @property
     def in_mid_frame(self) -> bool:
-        return self._own is not None and not self._held
+        """It could go on sending its request, and doesn't."""
+        return self._own is not None and not self._held and not self._muted
 
     @property
     def is_open(self) -> bool:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from headrace.broker import topic_errors
+from headrace.broker import telemetry, topic_errors
 from headrace.kafka.codec.errors import ErrorCode
 from headrace.log import errors
 
@@ -25,6 +25,8 @@ CODES: Mapping[type[errors.LogError], ErrorCode] = {
     errors.OutOfOrderSequence: ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
     errors.DuplicateSequence: ErrorCode.DUPLICATE_SEQUENCE_NUMBER,
     errors.InvalidProducerEpoch: ErrorCode.INVALID_PRODUCER_EPOCH,
+    errors.InvalidTransactionState: ErrorCode.INVALID_TXN_STATE,
+    errors.CoordinatorFenced: ErrorCode.TRANSACTION_COORDINATOR_FENCED,
     errors.OffsetOutOfRange: ErrorCode.OFFSET_OUT_OF_RANGE,
     # retriable, so that producers hold on until there is room again or the server was restarted
     errors.StorageError: ErrorCode.KAFKA_STORAGE_ERROR,
@@ -35,10 +37,14 @@ CODES: Mapping[type[errors.LogError], ErrorCode] = {
     # raised before the server listens
     errors.RecoveryFailed: ErrorCode.UNKNOWN_SERVER_ERROR,
     errors.FolderInUse: ErrorCode.UNKNOWN_SERVER_ERROR,
+    telemetry.UnknownSubscriptionId: ErrorCode.UNKNOWN_SUBSCRIPTION_ID,
+    telemetry.TelemetryTooLarge: ErrorCode.TELEMETRY_TOO_LARGE,
+    telemetry.UnsupportedCompression: ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
     topic_errors.InvalidReplicationFactor: ErrorCode.INVALID_REPLICATION_FACTOR,
     topic_errors.InvalidReplicaAssignment: ErrorCode.INVALID_REPLICA_ASSIGNMENT,
     topic_errors.InvalidRequest: ErrorCode.INVALID_REQUEST,
     topic_errors.PolicyViolation: ErrorCode.POLICY_VIOLATION,
+    topic_errors.ThrottlingQuotaExceeded: ErrorCode.THROTTLING_QUOTA_EXCEEDED,
     topic_errors.TopicDeletionDisabled: ErrorCode.TOPIC_DELETION_DISABLED,
     topic_errors.UnknownTopicId: ErrorCode.UNKNOWN_TOPIC_ID,
 }

@@ -19,12 +19,12 @@ class Feature(NamedTuple):
 
 FEATURES: tuple[Feature, ...] = (
     Feature("eligible.leader.replicas.version", 0, 0, 0),
-    Feature("group.version", 0, 0, 0),
+    Feature("group.version", 0, 1, 1),
     Feature("kraft.version", 0, 0, 0),
     Feature("metadata.version", 7, 30, 30),  # 3.3-IV3 to 4.3-IV0
-    Feature("share.version", 0, 0, 0),
+    Feature("share.version", 0, 1, 1),
     Feature("streams.version", 0, 0, 0),
-    Feature("transaction.version", 0, 0, 0),
+    Feature("transaction.version", 0, 2, 2),
 )
 
 EPOCH = 0

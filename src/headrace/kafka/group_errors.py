@@ -16,6 +16,7 @@ from headrace.kafka.codec.errors import ErrorCode
 _CODES: Mapping[type[GroupError], ErrorCode] = {
     errors.CoordinatorNotAvailable: ErrorCode.COORDINATOR_NOT_AVAILABLE,
     errors.FencedInstance: ErrorCode.FENCED_INSTANCE_ID,
+    errors.FencedMemberEpoch: ErrorCode.FENCED_MEMBER_EPOCH,
     errors.GroupFull: ErrorCode.GROUP_MAX_SIZE_REACHED,
     errors.GroupNotEmpty: ErrorCode.NON_EMPTY_GROUP,
     errors.GroupNotFound: ErrorCode.GROUP_ID_NOT_FOUND,
@@ -23,15 +24,20 @@ _CODES: Mapping[type[GroupError], ErrorCode] = {
     errors.IllegalGeneration: ErrorCode.ILLEGAL_GENERATION,
     errors.InconsistentProtocol: ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
     errors.InvalidGroupId: ErrorCode.INVALID_GROUP_ID,
+    errors.InvalidRegex: ErrorCode.INVALID_REGULAR_EXPRESSION,
     errors.InvalidRequest: ErrorCode.INVALID_REQUEST,
     errors.InvalidSessionTimeout: ErrorCode.INVALID_SESSION_TIMEOUT,
     errors.MemberIdRequired: ErrorCode.MEMBER_ID_REQUIRED,
     errors.OffsetMetadataTooLarge: ErrorCode.OFFSET_METADATA_TOO_LARGE,
     errors.RebalanceInProgress: ErrorCode.REBALANCE_IN_PROGRESS,
+    errors.StaleMemberEpoch: ErrorCode.STALE_MEMBER_EPOCH,
     errors.StorageFailed: ErrorCode.NOT_COORDINATOR,
     errors.SubscribedToTopic: ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC,
     errors.UnknownMember: ErrorCode.UNKNOWN_MEMBER_ID,
+    errors.UnreleasedInstance: ErrorCode.UNRELEASED_INSTANCE_ID,
     errors.UnstableOffset: ErrorCode.UNSTABLE_OFFSET_COMMIT,
+    errors.UnsupportedAssignor: ErrorCode.UNSUPPORTED_ASSIGNOR,
+    errors.UnsupportedVersion: ErrorCode.UNSUPPORTED_VERSION,
 }
 
 

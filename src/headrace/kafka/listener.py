@@ -8,6 +8,7 @@ import socket
 from collections import Counter, deque
 from typing import TYPE_CHECKING
 
+from headrace.broker.traffic import Traffic
 from headrace.kafka.attention import Attention
 from headrace.kafka.connection import KafkaConnection
 from headrace.kafka.fetch_sessions import FetchSessions
@@ -25,12 +26,12 @@ _FEW_PEERS = 4
 _UNFINISHED_FRAME_S = 60.0
 _STALLED_FRAME_S = 1.0
 _REFUSALS_LOGGED_PER_S = 50
-_MAX_SEGMENT_BYTES = 32_000  # a 64 KiB segment on loopback can stall a peer with a small window for 200 ms
 
 
 class KafkaListener:
     def __init__(self, broker: Broker) -> None:
         self.broker = broker
+        self.traffic = broker.traffic["kafka"] = Traffic()
         settings = broker.settings
         self.max_frame_bytes = settings.get_int("socket.request.max.bytes")
         self.max_fetch_bytes = settings.get_int("fetch.max.bytes")
@@ -50,11 +51,11 @@ class KafkaListener:
     async def start(self, host: str, port: int) -> tuple[str, int]:
         loop = asyncio.get_running_loop()
         self._loop_time = loop.time
+        self.broker.quotas.subscribe(self._quotas_changed)
         self.attention = Attention(loop)
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         listening = socket.socket(family, socket.SOCK_STREAM)
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, _MAX_SEGMENT_BYTES)
         try:
             listening.bind((host, port))
         except BaseException:
@@ -87,13 +88,25 @@ class KafkaListener:
         if self._per_host[host] >= settings.get_int("max.connections.per.ip"):
             return f"max.connections.per.ip is reached for {host}"
         self._connections.add(connection)
+        self.traffic.connections = len(self._connections)
+        self.traffic.connections_total += 1
         self.few_peers = len(self._connections) <= _FEW_PEERS
         self._per_host[host] += 1
         return ""
 
+    def connected_too_often(self, connection: KafkaConnection) -> int:
+        """For how many milliseconds a new connection must not be served (connection_creation_rate of its address)."""
+        quotas = self.broker.quotas
+        return quotas.connected(connection.peer.rpartition(":")[0]) if quotas.addresses_limited else 0
+
+    def _quotas_changed(self) -> None:
+        for connection in self._connections:
+            connection.obey_quotas()
+
     def forget(self, connection: KafkaConnection) -> None:
         if connection in self._connections:
             self._connections.discard(connection)
+            self.traffic.connections = len(self._connections)
             self.few_peers = len(self._connections) <= _FEW_PEERS
             host = connection.peer.rpartition(":")[0]
             self._per_host[host] -= 1
@@ -102,6 +115,7 @@ class KafkaListener:
 
     def log_refusal(self, peer: str, why: str) -> None:
         """At most so many lines a second: a flood of bad peers must not become a flood of log."""
+        self.traffic.connections_refused += 1
         second = int(self.now())
         last, count = self._refusals_this_second
         count = count + 1 if last == second else 1

@@ -55,6 +55,14 @@ class InvalidProducerEpoch(LogError):
     """An epoch below the newest one seen: a zombie."""
 
 
+class InvalidTransactionState(LogError):
+    """A batch outside of the transaction that its producer has open in this partition."""
+
+
+class CoordinatorFenced(LogError):
+    """A newer transaction coordinator has spoken for this producer."""
+
+
 class OffsetOutOfRange(LogError):
     """Below the start or above the end of the partition."""
 

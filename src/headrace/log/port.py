@@ -4,10 +4,11 @@ Two engines implement it: `headrace.log.embedded` (segments on this disk) and, l
 the hot path are plain and synchronous up to the group commit; awaiting is for waiting only. Nothing here may assume that
 every partition of a topic is local.
 
-The unit is Kafka's record batch v2, byte for byte as it crosses the wire. Three offsets describe a partition:
+The unit is Kafka's record batch v2, byte for byte as it crosses the wire. Four offsets describe a partition:
 
     start_offset     the oldest offset that can still be read
     high_watermark   readers see everything below it; it is as durable as the topic promises
+    last_stable_offset   readers of committed records see everything below it: no transaction that began there is open
     end_offset       the offset the next record will get
 """
 
@@ -18,6 +19,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 from uuid import UUID
+
+from headrace.log.errors import StorageError
 
 
 class Durability(StrEnum):
@@ -59,6 +62,35 @@ class ActiveProducer:
     epoch: int
     last_sequence: int
     last_timestamp_ms: int
+    coordinator_epoch: int = -1  # of the newest marker
+    transaction_start_offset: int = -1  # -1: it has no transaction open here
+
+
+@dataclass(frozen=True, slots=True)
+class OpenTransaction:
+    """A transaction that a partition has records of, and no marker."""
+
+    topic: str
+    partition: int
+    producer_id: int
+    epoch: int
+    coordinator_epoch: int
+    first_offset: int
+
+
+class SyncTimes(Protocol):
+    """How long it took to make writes durable: a histogram."""
+
+    @property
+    def bounds_s(self) -> Sequence[float]: ...
+
+    @property
+    def counts(self) -> Sequence[int]:
+        """Up to each bound, and one more above all of them."""
+        ...
+
+    @property
+    def total_s(self) -> float: ...
 
 
 class Partition(Protocol):
@@ -74,18 +106,35 @@ class Partition(Protocol):
     copies_wanted: int  # min.insync.replicas: more than this node is, and acks=all can't be kept
     append_time_ms: int  # of the newest batch where the topic stamps it (LogAppendTime), else -1
 
+    @property
+    def last_stable_offset(self) -> int:
+        """The first offset of the oldest open transaction, or the high watermark when none is open. Raises StorageError when
+        what is known of transactions can't be read."""
+        ...
+
     def append(self, batch: bytearray | memoryview) -> int:
         """Checks one batch, gives it its offset in place and writes it. Returns the base offset, or the first one's when the
         batch is an idempotent producer's retry. It is durable when `Log.after_sync` says so."""
         ...
 
-    def read(self, offset: int, max_bytes: int, *, at_least_one: bool = True) -> Buffer | Awaitable[Buffer]:
+    def append_control(self, batch: bytearray) -> int:
+        """The same for a marker, which no client may write. Raises InvalidProducerEpoch or CoordinatorFenced for a zombie's."""
+        ...
+
+    def read(
+        self, offset: int, max_bytes: int, *, at_least_one: bool = True, committed: bool = False
+    ) -> Buffer | Awaitable[Buffer]:
         """Whole batches from the one that holds `offset` up to the high watermark; an awaitable when the disk must be asked.
-        With `at_least_one` a first batch larger than `max_bytes` is returned all the same, so that a reader moves on."""
+        With `at_least_one` a first batch larger than `max_bytes` is returned all the same, so that a reader moves on; with
+        `committed` nothing at or behind the last stable offset is."""
         ...
 
     def readable_bytes(self, offset: int, max_bytes: int) -> int:
         """About how many bytes `read` would return, without reading; never more than `max_bytes`."""
+        ...
+
+    def aborted(self, from_offset: int, to_offset: int) -> list[tuple[int, int]]:
+        """Producer id and first offset of the aborted transactions with records between these offsets."""
         ...
 
     def active_producers(self) -> list[ActiveProducer]: ...
@@ -109,7 +158,32 @@ class Partition(Protocol):
         ...
 
     @property
-    def size_bytes(self) -> int: ...
+    def size_bytes(self) -> int:
+        """Of what is here; what is only in the archive is not in it."""
+        ...
+
+    @property
+    def archives(self) -> bool:
+        """Whether closed segments go to the archive (`remote.storage.enable`)."""
+        ...
+
+    @property
+    def local_start_offset(self) -> int:
+        """From here on everything is local; below, down to the start, it must be brought from the archive."""
+        ...
+
+    @property
+    def archived_end_offset(self) -> int:
+        """Up to here everything is archived; -1 when nothing is."""
+        ...
+
+    @property
+    def archived_bytes(self) -> int: ...
+
+    @property
+    def dirty_bytes(self) -> int:
+        """Of a compacted topic: what was not compacted yet. 0 for others."""
+        ...
 
 
 class Topic(Protocol):
@@ -148,11 +222,19 @@ class Table(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Append:
-    """One batch for one partition, as a part of `Lease.commit`."""
+    """One batch for one partition, as a part of `Lease.put`. It may be a marker."""
 
     topic: str
     partition: int
     batch: bytearray
+
+
+@dataclass(frozen=True, slots=True)
+class TableRows:
+    """Rows of another table, as a part of `Lease.put`."""
+
+    table: Table
+    rows: Mapping[bytes, bytes | None]
 
 
 class Lease(Protocol):
@@ -172,8 +254,16 @@ class Lease(Protocol):
     @property
     def lost(self) -> bool: ...
 
+    def put(
+        self, rows: Mapping[bytes, bytes | None], appends: Sequence[Append] = (), others: Sequence[TableRows] = ()
+    ) -> list[int]:
+        """Rows and appends happen together or not at all, also across a crash. Returns the base offsets. Rows are visible at
+        once, everything is durable after `Log.synced`. Raises Fenced, or what an append raises, and then nothing has
+        changed."""
+        ...
+
     async def commit(self, rows: Mapping[bytes, bytes | None], appends: Sequence[Append] = ()) -> list[int]:
-        """Rows and appends happen together or not at all, also across a crash. Returns the base offsets; raises Fenced."""
+        """`put`, and wait until it is durable."""
         ...
 
 
@@ -210,7 +300,17 @@ class Log(Protocol):
         """More waits for the disk than may: stop reading from producers until `after_sync`."""
         ...
 
+    refusal: StorageError | None  # why writes are refused now, if they are
+
+    @property
+    def sync_times(self) -> SyncTimes: ...
+
     def storage(self) -> StorageInfo: ...
+
+    def open_transactions(self) -> list[OpenTransaction]:
+        """Of all partitions, after a start that followed a crash: tables and partitions may disagree about them then. Nothing
+        after a clean end, when they agree."""
+        ...
 
     async def table(self, name: str, slot: int = 0) -> Table: ...
 

@@ -316,16 +316,57 @@ def resolve(overrides: Mapping[str, str], defaults: Mapping[str, str]) -> TopicC
     return _resolve(frozenset(overrides.items()), relevant)
 
 
-def validate(overrides: Mapping[str, str], defaults: Mapping[str, str]) -> None:
-    """Raises InvalidConfig unless a topic may be given these overrides."""
+def validate(
+    overrides: Mapping[str, str], defaults: Mapping[str, str], *, archive: bool = False, before: Mapping[str, str] | None = None
+) -> None:
+    """Raises InvalidConfig unless a topic that had the overrides `before` may be given these; `archive` says whether the server
+    has one."""
     for name in overrides:
         if name not in TOPIC_CONFIGS:
             raise InvalidConfig(f"Unknown topic config name: {name}")
     config = resolve(overrides, defaults)
-    if config.remote_storage_enable:
+    was_archived = (before or {}).get("remote.storage.enable", "").strip().lower() == "true"
+    _validate_archive(config, archive, was_archived)
+
+
+def _validate_archive(config: TopicConfig, archive: bool, was_archived: bool) -> None:
+    """KIP-405, KIP-950."""
+    if not config.remote_storage_enable:
+        if was_archived and not config.remote_log_delete_on_disable:
+            raise InvalidConfig(
+                "It is invalid to disable remote storage without deleting remote data. If you want to keep the remote data and "
+                "turn to read only, please set `remote.storage.enable=true,remote.log.copy.disable=true`. If you want to "
+                "disable remote storage and delete all remote data, please set "
+                "`remote.storage.enable=false,remote.log.delete.on.disable=true`."
+            )
+        return
+    if not archive:
         raise InvalidConfig(
             "Tiered Storage functionality is disabled in the broker. Topic cannot be configured with remote log storage."
         )
+    if config.compact:
+        raise InvalidConfig(
+            "Remote log storage only supports topics with cleanup.policy=delete or cleanup.policy being an empty list."
+        )
+    if config.durability is Durability.MEMORY:
+        raise InvalidConfig("Remote log storage is for topics on disk, and this one has durability=memory.")
+    for unit, whole, local in (
+        ("bytes", config.retention_bytes, config.local_retention_bytes),
+        ("ms", config.retention_ms, config.local_retention_ms),
+    ):
+        if local == -2:
+            continue
+        if config.remote_log_copy_disable and local != whole:
+            raise InvalidConfig(
+                f"When `remote.log.copy.disable` is set to true, the `local.retention.{unit}` and `retention.{unit}` must be "
+                "set to the identical value because there will be no more logs copied to the remote storage."
+            )
+        if whole > -1 and local == -1:
+            why = f"Value must not be -1 as retention.{unit} value is set as {whole}."
+            raise invalid_value(f"local.retention.{unit}", local, why)
+        if whole > -1 and local > whole:
+            why = f"Value must not be more than retention.{unit} property value: {whole}"
+            raise invalid_value(f"local.retention.{unit}", local, why)
 
 
 def inherited(definition: TopicConfigDef, defaults: Mapping[str, str]) -> tuple[Value, str | None]:

@@ -4,6 +4,9 @@ It lives in memory. Until `File.sync` a write may be forgotten, kept, or torn in
 renamed or removed name may be as if it had never happened. `crash(random)` picks one of those futures, drops every open file
 and leaves the disk as a new process would find it; `kill` ends the process only, and what was written is there.
 
+A sync that fails leaves some of the writes on the device and forgets the others, as Linux does: memory may go on showing
+them, no later sync will write them, and `File.drop_cached` or a crash makes them vanish.
+
 Faults on demand: `fail_next_syncs`, `capacity_bytes`, and `on_step`, which is called before each change, so that a test can
 raise there and end the process between any two of them.
 """
@@ -23,7 +26,7 @@ _SECTOR_BYTES = 512
 
 @dataclass(slots=True, eq=False)
 class _Inode:
-    synced: bytes = b""
+    synced: bytearray = field(default_factory=bytearray)  # on the device
     current: bytearray = field(default_factory=bytearray)
     unsynced: list[tuple[int, bytes | None]] = field(default_factory=list)  # (position, bytes), or (size, None): truncate
 
@@ -32,15 +35,36 @@ class _Inode:
         self.unsynced.append((position, data))
 
     def sync(self) -> None:
-        self.synced = bytes(self.current)
+        self._write_all(self.synced)
         self.unsynced.clear()
 
+    def _write_all(self, content: bytearray) -> None:
+        for position, data in self.unsynced:
+            if data is None:
+                _resize(content, position)
+            else:
+                _splice(content, position, data)
+
+    def drop_cached(self) -> None:
+        self.current = bytearray(self.synced)
+        self._write_all(self.current)
+
+    def after_failed_sync(self, random: Random) -> None:
+        self._write_some(self.synced, random, keep_sizes=True)
+        self.unsynced.clear()
+        if random.random() < 0.5:
+            self.drop_cached()
+
     def after_crash(self, random: Random) -> None:
-        content = bytearray(self.synced)
+        self._write_some(self.synced, random, keep_sizes=False)
+        self.unsynced.clear()
+        self.drop_cached()
+
+    def _write_some(self, content: bytearray, random: Random, *, keep_sizes: bool) -> None:
         for position, data in self.unsynced:
             fate = random.random()
             if data is None:
-                if fate < 0.5:
+                if fate < 0.5 or keep_sizes:
                     _resize(content, position)
             elif fate < 0.4:
                 _splice(content, position, data)
@@ -50,8 +74,6 @@ class _Inode:
                         _splice(content, position + start, data[start : start + _SECTOR_BYTES])
             elif fate < 0.8 and len(content) < position + len(data):
                 _resize(content, position + len(data))  # the length was recorded, the bytes were not
-        self.current = content
-        self.sync()
 
 
 def _splice(content: bytearray, position: int, data: bytes) -> None:
@@ -101,6 +123,10 @@ class SimulatedFile:
     def read_cached(self, position: int, size: int) -> bytes | None:
         return self.read(position, size)
 
+    def drop_cached(self, position: int) -> None:
+        self._check()
+        self._inode.drop_cached()
+
     def size(self) -> int:
         self._check()
         return len(self._inode.current)
@@ -126,7 +152,7 @@ class SimulatedFile:
         self._disk.step()
         if self._disk.fail_next_syncs > 0:
             self._disk.fail_next_syncs -= 1
-            self._inode.after_crash(self._disk.fault_random)  # as Linux does: dirty pages are dropped, the next sync succeeds
+            self._inode.after_failed_sync(self._disk.fault_random)
             raise OSError(errno.EIO, "simulated sync failure")
         self._inode.sync()
 
@@ -316,5 +342,5 @@ class SimulatedDisk:
         """Other bytes stand there now, durably: a bad sector, or somebody's hand."""
         folder, name = self._folder(path)
         inode = folder.entries[name]
-        _splice(inode.current, position, data)
+        inode.put(position, data)
         inode.sync()

@@ -37,7 +37,7 @@ from urllib.parse import urlsplit
 
 T = TypeVar("T")
 
-LISTENERS = ("kafka",)
+LISTENERS = ("kafka", "http")
 """The listeners that a server is asked for; it may report more of them."""
 
 READY_TIMEOUT_S = 30.0
@@ -122,6 +122,11 @@ class HeadraceServer:
     def kafka(self) -> str:
         """`host:port`, ready to be a client's `bootstrap.servers`."""
         return self.address("kafka")
+
+    @property
+    def http(self) -> str:
+        """`http://host:port`, where /metrics, /health and /ready are."""
+        return self.address("http")
 
     def address(self, listener: str) -> str:
         """The address of one listener, as the server reported it."""

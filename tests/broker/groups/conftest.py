@@ -11,6 +11,7 @@ from uuid import UUID
 import pytest
 
 from headrace.broker.groups import Committer, GroupCoordinator, GroupError, Join, Joined, Leaver, NewOffset, Sync, Synced
+from headrace.broker.settings import Settings
 from headrace.log.errors import StorageError
 from headrace.log.port import Lease, Partition, Topic
 from headrace.log.port import Synced as SyncCallback
@@ -118,11 +119,20 @@ class MemoryLog:
 
 
 class FixedSettings:
-    def __init__(self, **changed: int) -> None:
-        self.values = DEFAULTS | {name.replace("_", "."): value for name, value in changed.items()}
+    """The server's own defaults, but where a test says otherwise."""
+
+    def __init__(self, **changed: Any) -> None:
+        self.values: dict[str, Any] = DEFAULTS | {name.replace("_", "."): value for name, value in changed.items()}
+        self._server = Settings()
 
     def get_int(self, name: str) -> int:
-        return self.values[name]
+        return int(self.values[name]) if name in self.values else self._server.get_int(name)
+
+    def get_str(self, name: str) -> str:
+        return str(self.values[name]) if name in self.values else self._server.get_str(name)
+
+    def get_list(self, name: str) -> tuple[str, ...]:
+        return tuple(self.values[name]) if name in self.values else self._server.get_list(name)
 
 
 @dataclass

@@ -57,10 +57,15 @@ import org.apache.kafka.common.errors.GroupIdNotFoundException;
 import org.apache.kafka.common.errors.GroupNotEmptyException;
 import org.apache.kafka.common.errors.InvalidConfigurationException;
 import org.apache.kafka.common.errors.InvalidPartitionsException;
+import org.apache.kafka.common.errors.InvalidRequestException;
 import org.apache.kafka.common.errors.RecordTooLargeException;
 import org.apache.kafka.common.errors.TopicExistsException;
 import org.apache.kafka.common.errors.UnknownTopicOrPartitionException;
 import org.apache.kafka.common.header.Header;
+import org.apache.kafka.common.quota.ClientQuotaAlteration;
+import org.apache.kafka.common.quota.ClientQuotaEntity;
+import org.apache.kafka.common.quota.ClientQuotaFilter;
+import org.apache.kafka.common.quota.ClientQuotaFilterComponent;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
 
@@ -95,6 +100,9 @@ public class Interop {
         checks.put("admin-records", Interop::adminRecords);
         checks.put("admin-groups", Interop::adminGroups);
         checks.put("admin-cluster", Interop::adminCluster);
+        checks.put("admin-quotas", Interop::adminQuotas);
+        checks.put("group-configs", Interop::groupConfigs);
+        checks.put("telemetry", Interop::telemetry);
 
         try (Admin shared = Admin.create(Map.of("bootstrap.servers", bootstrap))) {
             admin = shared;
@@ -512,6 +520,64 @@ public class Interop {
         same(node, cluster.nodes().get().iterator().next().idString(), "controller");
         same("4", config(new ConfigResource(ConfigResource.Type.BROKER, node)).get("num.partitions").value(), "num.partitions");
         admin.describeFeatures().featureMetadata().get();
+    }
+
+    static void adminQuotas() throws Exception {
+        String client = "client-" + UUID.randomUUID();
+        var entity = new ClientQuotaEntity(Map.of(ClientQuotaEntity.CLIENT_ID, client));
+        quota(entity, "producer_byte_rate", 10_000.0);
+        fails(InvalidRequestException.class, admin.alterClientQuotas(List.of(new ClientQuotaAlteration(entity,
+                List.of(new ClientQuotaAlteration.Op("producer_byte_rate", 1.5))))).all());
+        var found = admin.describeClientQuotas(ClientQuotaFilter.containsOnly(List.of(
+                ClientQuotaFilterComponent.ofEntity(ClientQuotaEntity.CLIENT_ID, client)))).entities().get();
+        same(Map.of(entity, Map.of("producer_byte_rate", 10_000.0)), found, "quotas");
+        // Ten seconds' worth may come at once; what is beyond makes the producer pause.
+        String topic = topic(1, Map.of());
+        try (var producer = producer(Map.of("client.id", client, "batch.size", 16_000, "linger.ms", 50))) {
+            for (int n = 0; n < 115; n++) producer.send(new ProducerRecord<>(topic, new byte[1000]));
+            producer.flush();
+            double longest = producer.metrics().entrySet().stream()
+                    .filter(metric -> metric.getKey().name().equals("produce-throttle-time-max"))
+                    .mapToDouble(metric -> (Double) metric.getValue().metricValue()).max().orElse(0);
+            check(longest > 0, "the producer was not told to pause");
+        }
+        quota(entity, "producer_byte_rate", null);
+        check(!admin.describeClientQuotas(ClientQuotaFilter.all()).entities().get().containsKey(entity), "removed");
+    }
+
+    static void quota(ClientQuotaEntity entity, String name, Double value) throws Exception {
+        get(admin.alterClientQuotas(List.of(new ClientQuotaAlteration(entity,
+                List.of(new ClientQuotaAlteration.Op(name, value))))).all());
+    }
+
+    static void groupConfigs() throws Exception {
+        var group = new ConfigResource(ConfigResource.Type.GROUP, "group-" + UUID.randomUUID());
+        same("45000", config(group).get("consumer.session.timeout.ms").value(), "default");
+        set(group, "consumer.session.timeout.ms", "50000");
+        same("50000", config(group).get("consumer.session.timeout.ms").value(), "set");
+        same(ConfigEntry.ConfigSource.DYNAMIC_GROUP_CONFIG, config(group).get("consumer.session.timeout.ms").source(), "source");
+        fails(InvalidConfigurationException.class, admin.incrementalAlterConfigs(Map.of(group, List.of(new AlterConfigOp(
+                new ConfigEntry("consumer.session.timeout.ms", "1"), AlterConfigOp.OpType.SET)))).all());
+        check(admin.listConfigResources().all().get().contains(group), "listed");
+    }
+
+    static void telemetry() throws Exception {
+        var subscription = new ConfigResource(ConfigResource.Type.CLIENT_METRICS, "metrics-" + UUID.randomUUID());
+        String client = "client-" + UUID.randomUUID();
+        set(subscription, "metrics", "*");
+        set(subscription, "interval.ms", "100");
+        set(subscription, "match", "client_id=" + client + ",client_software_name=apache-kafka-java");
+        try (var producer = producer(Map.of("client.id", client))) {
+            check(producer.clientInstanceId(Duration.ofMillis(DEADLINE_MS)) != null, "an id of this instance");
+        }
+        get(admin.incrementalAlterConfigs(Map.of(subscription, List.of("metrics", "interval.ms", "match").stream()
+                .map(name -> new AlterConfigOp(new ConfigEntry(name, ""), AlterConfigOp.OpType.DELETE)).toList())).all());
+        check(!admin.listConfigResources().all().get().contains(subscription), "removed");
+    }
+
+    static void set(ConfigResource resource, String name, String value) throws Exception {
+        var change = new AlterConfigOp(new ConfigEntry(name, value), AlterConfigOp.OpType.SET);
+        get(admin.incrementalAlterConfigs(Map.of(resource, List.of(change))).all());
     }
 
     // ---- what the checks are made of

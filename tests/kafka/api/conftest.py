@@ -11,7 +11,11 @@ from uuid import UUID, uuid4
 
 import pytest
 
+from headrace.broker.client_metrics import ClientMetrics
+from headrace.broker.group_configs import GroupConfigs
+from headrace.broker.quotas import ClientQuotas
 from headrace.broker.settings import Settings
+from headrace.broker.telemetry import Telemetry
 from headrace.broker.topics import Topics
 from headrace.kafka.api import handler
 from headrace.kafka.call import Call
@@ -20,6 +24,7 @@ from headrace.kafka.messages import request_class, response_class
 from headrace.log.errors import TopicExists, UnknownTopic
 from headrace.log.port import StorageInfo
 from headrace.log.topic_config import TOPIC_CONFIGS
+from headrace.testing.clock import SimulatedClock
 
 
 class MemoryPartition:
@@ -30,6 +35,8 @@ class MemoryPartition:
         self.high_watermark = 0
         self.leader_epoch = 0
         self.size_bytes = 0
+        self.archived_bytes = 0
+        self.dirty_bytes = 0
 
     @property
     def end_offset(self) -> int:
@@ -52,6 +59,9 @@ class MemoryTopic:
 class MemoryTable:
     def __init__(self) -> None:
         self.rows: dict[bytes, bytes] = {}
+
+    def get(self, key: bytes) -> bytes | None:
+        return self.rows.get(key)
 
     def items(self) -> Iterable[tuple[bytes, bytes]]:
         return list(self.rows.items())
@@ -136,6 +146,10 @@ class Api:
         """A server started with these settings on the same log."""
         self.settings = Settings.from_mapping(settings)
         self.topics = Topics(self.log, self.settings)  # type: ignore[arg-type]
+        self.clock = SimulatedClock()
+        self.group_configs = GroupConfigs(self.log, self.settings)  # type: ignore[arg-type]
+        self.client_metrics = ClientMetrics(self.log)  # type: ignore[arg-type]
+        self.quotas = ClientQuotas(self.log, self.clock, self.settings)  # type: ignore[arg-type]
         self.broker = SimpleNamespace(
             node_id=0,
             cluster_id="4L6g3nShT-eMCtK--X86sw",
@@ -143,8 +157,13 @@ class Api:
             settings=self.settings,
             topics=self.topics,
             clock=SimpleNamespace(now_ms=lambda: 1_700_000_000_000),
+            group_configs=self.group_configs,
+            client_metrics=self.client_metrics,
+            telemetry=Telemetry(self.client_metrics, self.clock, self.settings.get_int("telemetry.max.bytes")),
+            quotas=self.quotas,
         )
-        asyncio.run(self.topics.start())
+        for part in (self.topics, self.group_configs, self.client_metrics, self.quotas):
+            asyncio.run(part.start())
 
     def __call__(self, request: Request, version: int | None = None) -> Any:
         return asyncio.run(self.call(request, version))

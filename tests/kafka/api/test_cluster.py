@@ -3,6 +3,7 @@ features. Codes and texts are those that Apache Kafka 4.3.1 gave to the same req
 
 from __future__ import annotations
 
+import asyncio
 from importlib.util import find_spec
 from typing import Any
 from uuid import UUID
@@ -11,6 +12,7 @@ import pytest
 
 from headrace.kafka import api as registry
 from headrace.kafka.codec.errors import ErrorCode as E
+from headrace.kafka.features import FEATURES
 from headrace.kafka.messages import MESSAGES
 from headrace.kafka.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
@@ -64,21 +66,23 @@ class TestApiVersions:
         assert answer.error_code == E.NONE
         listed = {entry.api_key: (entry.min_version, entry.max_version) for entry in answer.api_keys}
         assert listed.pop(0) == (0, 13)  # librdkafka needs to see version 0, though nobody can use it (KAFKA-18659)
-        assert listed == {key: versions for key, versions in registry.SUPPORTED.items() if key != 0}
+        assert listed == {key: versions for key, versions in registry.SUPPORTED.items() if key not in (0, 71, 72)}
+
+    def test_telemetry_is_listed_once_somebody_wants_metrics(self, api: Any) -> None:
+        asyncio.run(api.client_metrics.configure("all", lambda before: {"metrics": "*"}))
+        assert {71, 72} <= {entry.api_key for entry in api(self.request).api_keys}
 
     def test_features_say_what_this_server_can_do(self, api: Any) -> None:
         answer = api(self.request, 4)
         supported = {feature.name: (feature.min_version, feature.max_version) for feature in answer.supported_features}
         assert supported["metadata.version"] == (7, 30)
-        assert supported["group.version"] == (0, 0)
-        assert supported["transaction.version"] == (0, 0)
-        assert supported["share.version"] == (0, 0)
-        assert [(feature.name, feature.max_version_level) for feature in answer.finalized_features] == [
-            ("metadata.version", 30)
-        ]
+        assert supported == {feature.name: (feature.min_version, feature.max_version) for feature in FEATURES}
+        finalized = {feature.name: feature.max_version_level for feature in answer.finalized_features}
+        assert finalized == {feature.name: feature.finalized for feature in FEATURES if feature.finalized}
 
     def test_older_clients_are_not_told_of_features_that_begin_at_0(self, api: Any) -> None:
-        assert [feature.name for feature in api(self.request, 3).supported_features] == ["metadata.version"]
+        wanted = [feature.name for feature in FEATURES if feature.min_version > 0]
+        assert [feature.name for feature in api(self.request, 3).supported_features] == wanted
 
     @pytest.mark.parametrize(("name", "version"), [("", "1"), ("x", ""), ("x y", "1"), ("-x", "1"), ("x", "1 2")])
     def test_a_client_must_say_who_it_is(self, api: Any, name: str, version: str) -> None:
@@ -295,7 +299,8 @@ class TestUpdateFeatures:
     def test_the_present_level_is_fine(self, api: Any) -> None:
         for version in range(3):
             assert self.update(api, "metadata.version", 30, version=version) == (E.NONE, None)
-            assert self.update(api, "group.version", 0, version=version) == (E.NONE, None)
+            for feature in FEATURES:
+                assert self.update(api, feature.name, feature.finalized, version=version) == (E.NONE, None)
 
     @pytest.mark.parametrize(
         ("name", "level", "kind", "why"),

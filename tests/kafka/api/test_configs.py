@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from headrace.broker.client_metrics import CLIENT_METRICS_CONFIGS
+from headrace.broker.group_config_defs import GROUP_CONFIGS
 from headrace.broker.setting_defs import SETTINGS
 from headrace.kafka.codec.errors import ErrorCode as E
 from headrace.kafka.messages import alter_configs, incremental_alter_configs
@@ -24,6 +26,7 @@ from headrace.log.errors import DiskFull
 
 TOPIC, BROKER, LOGGER, METRICS, GROUP = 2, 4, 8, 16, 32
 SET, DELETE, APPEND, SUBTRACT = 0, 1, 2, 3
+DEFAULT = 5  # as a source
 
 Changes = list[tuple[str, int, str | None]]
 
@@ -155,10 +158,24 @@ class TestDescribe:
         result = describe(api, kind, name)
         assert (result.error_code, result.error_message, result.configs) == (code, text, [])
 
-    def test_groups_and_client_metrics_have_no_settings(self, api: Any) -> None:
-        for kind in (GROUP, METRICS):
+    def test_groups_and_client_metrics_have_the_defaults_before_anything_is_set(self, api: Any) -> None:
+        for kind, known in ((GROUP, GROUP_CONFIGS), (METRICS, CLIENT_METRICS_CONFIGS)):
             result = describe(api, kind, "x")
-            assert (result.error_code, result.configs) == (E.NONE, [])
+            assert result.error_code == E.NONE
+            assert {entry.name: entry.config_source for entry in result.configs} == dict.fromkeys(known, DEFAULT)
+
+    def test_a_group_shows_what_was_set_and_what_would_hold_without_it(self, api: Any) -> None:
+        api.configure({"group.consumer.session.timeout.ms": "46000"})
+        increment(api, GROUP, "g", [("consumer.session.timeout.ms", SET, "50000")])
+        entry = next(
+            one for one in describe(api, GROUP, "g", include_synonyms=True).configs if one.name == "consumer.session.timeout.ms"
+        )
+        assert (entry.value, entry.config_source, entry.read_only) == ("50000", 8, False)
+        assert [(one.name, one.value, one.source) for one in entry.synonyms] == [
+            ("consumer.session.timeout.ms", "50000", 8),
+            ("group.consumer.session.timeout.ms", "46000", 4),
+            ("group.consumer.session.timeout.ms", "45000", DEFAULT),
+        ]
 
 
 class TestAlterTopics:
@@ -351,7 +368,20 @@ class TestAlterServer:
         assert replace(api, LOGGER, "0", []) == (E.INVALID_REQUEST, "Unknown resource type 8")
         assert increment(api, GROUP, "g", [("nope", SET, "1")]) == (E.INVALID_CONFIG, "Unknown group config name: nope")
         assert increment(api, GROUP, "", []) == (E.INVALID_REQUEST, "Default group resources are not allowed.")
-        assert increment(api, METRICS, "m", []) == (E.INVALID_REQUEST, "Client metrics are not supported.")
+        assert increment(api, METRICS, "", []) == (E.INVALID_REQUEST, "Subscription name can't be empty")
+        unknown = (E.INVALID_REQUEST, "Unknown client metrics configuration: nope")
+        assert increment(api, METRICS, "m", [("nope", SET, "1")]) == unknown
+
+    def test_groups_and_client_metrics_are_set_added_to_and_replaced(self, api: Any) -> None:
+        assert increment(api, METRICS, "m", [("metrics", SET, "a."), ("interval.ms", SET, "500")]) == (E.NONE, None)
+        assert increment(api, METRICS, "m", [("metrics", APPEND, "b.")]) == (E.NONE, None)
+        assert api.client_metrics.subscriptions()[0].metrics == ("a.", "b.")
+        assert replace(api, METRICS, "m", [("metrics", "c.")]) == (E.NONE, None)
+        assert api.client_metrics.subscriptions()[0].interval_ms == 300_000
+        assert increment(api, GROUP, "g", [("share.delivery.count.limit", SET, "7")], validate_only=True) == (E.NONE, None)
+        assert api.group_configs.get("g", "share.delivery.count.limit") == 5
+        refused = (E.INVALID_CONFIG, "Can't APPEND to key share.delivery.count.limit because its type is not LIST.")
+        assert increment(api, GROUP, "g", [("share.delivery.count.limit", APPEND, "7")]) == refused
 
 
 class TestLoggers:
@@ -421,6 +451,12 @@ class TestListConfigResources:
         assert self.listed(api, TOPIC) == [("one", TOPIC)]
         assert self.listed(api, BROKER) == [("0", BROKER)]
         assert self.listed(api, METRICS, GROUP) == []
+        increment(api, GROUP, "g", [("share.delivery.count.limit", SET, "7")])
+        increment(api, METRICS, "m", [("interval.ms", SET, "700")])
+        assert self.listed(api, METRICS, GROUP) == [("m", METRICS), ("g", GROUP)]
+        assert [one.resource_name for one in api(ListConfigResourcesRequest(), 0).config_resources] == ["m"]
+        increment(api, GROUP, "g", [("share.delivery.count.limit", DELETE, None)])
+        assert self.listed(api, GROUP) == []
 
     def test_version_0_knows_client_metrics_only(self, api: Any) -> None:
         api.log.add("one")

@@ -429,10 +429,10 @@ def test_half_a_producer_or_an_empty_transactional_id_is_an_invalid_request(wire
         assert (answer.error_code, answer.producer_id, answer.producer_epoch) == (ErrorCode.INVALID_REQUEST, -1, -1)
 
 
-def test_a_transactional_id_is_refused_for_good_while_there_are_no_transactions(wire):
-    answer = wire(InitProducerIdRequest(transactional_id="tx", transaction_timeout_ms=1000), 4)
-    assert answer.error_code == ErrorCode.UNSUPPORTED_VERSION
-    assert not ErrorCode(answer.error_code).retriable
+def test_a_transactional_id_keeps_its_producer_id_and_gets_the_next_epoch(wire):
+    first, second = (wire(InitProducerIdRequest(transactional_id="tx", transaction_timeout_ms=1000), 4) for _ in range(2))
+    assert first.error_code == second.error_code == 0
+    assert (second.producer_id, second.producer_epoch) == (first.producer_id, first.producer_epoch + 1)
 
 
 # -- after kill -9

@@ -6,36 +6,41 @@ is answered waits for the log's next sync. One coordinator owns one slot of `__c
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import TypeVar
 from uuid import UUID, uuid4
 
-from headrace.broker.groups.budget import Budget, size_of_name
+from headrace.broker.groups.budget import Budget
 from headrace.broker.groups.classic.group import ClassicGroup, State
-from headrace.broker.groups.classic.joining import Joining
-from headrace.broker.groups.classic.member import Join, Joined, Leaver, Member, Sync, Synced
+from headrace.broker.groups.classic.member import Join, Joined, Leaver, Sync, Synced
 from headrace.broker.groups.classic.rebalance import Rebalance
-from headrace.broker.groups.classic.staying import heartbeat, leave
-from headrace.broker.groups.classic.syncing import Syncing
+from headrace.broker.groups.classic_requests import ClassicRequests
+from headrace.broker.groups.consumer.change import Change
+from headrace.broker.groups.consumer.environment import (
+    ConsumerServerSettings,
+    ConsumerSettings,
+    Environment,
+    GroupConfigValues,
+    ServerDefaults,
+)
+from headrace.broker.groups.consumer.group import ConsumerGroup, ConsumerGroupDescription
+from headrace.broker.groups.consumer.member import Heartbeat, HeartbeatAnswer
+from headrace.broker.groups.consumer.protocol import ConsumerProtocol
 from headrace.broker.groups.countdown import Countdown
 from headrace.broker.groups.errors import (
-    CoordinatorNotAvailable,
     GroupError,
     GroupNotFound,
     IllegalGeneration,
-    InconsistentProtocol,
     InvalidGroupId,
-    InvalidSessionTimeout,
     StorageFailed,
-    UnknownMember,
 )
 from headrace.broker.groups.group import Committer, Group, GroupDescription, GroupListing
 from headrace.broker.groups.offsets import NewOffset, Offsets, TopicPartition
+from headrace.broker.groups.pending import PendingOffsets
 from headrace.broker.groups.records import CommittedOffset, GroupKey, GroupRow, OffsetKey
-from headrace.broker.groups.settings import GroupSettings, ServerSettings
+from headrace.broker.groups.settings import GroupSettings
 from headrace.broker.groups.store import GroupStore
+from headrace.broker.groups.topic_catalog import TopicCatalog
 from headrace.clock import Clock
 from headrace.log.port import Log
 
@@ -44,38 +49,64 @@ logger = logging.getLogger(__name__)
 SWEEP_SLICE = 100
 SWEEP_PAUSE_MS = 10
 
-T = TypeVar("T")
-
 
 class GroupCoordinator:
-    def __init__(self, log: Log, clock: Clock, settings: ServerSettings, *, new_uuid: Callable[[], UUID] = uuid4) -> None:
-        self._clock = clock
+    def __init__(
+        self,
+        log: Log,
+        clock: Clock,
+        settings: ConsumerServerSettings,
+        *,
+        configs: GroupConfigValues | None = None,
+        new_uuid: Callable[[], UUID] = uuid4,
+    ) -> None:
         self._settings = GroupSettings.read(settings)
         self._store = GroupStore(log)
-        self._offsets = Offsets(self._store, clock, self._settings)
+        self._offsets = Offsets(self._store, clock, self._settings, log)
         self._budget = Budget()
-        self._rebalance = Rebalance(clock, self._store, self._settings)
-        self._joining = Joining(self._rebalance, self._budget, new_uuid)
-        self._syncing = Syncing(self._rebalance)
         self._groups: dict[str, Group] = {}
+        self.catalog = TopicCatalog(log)
+        env = Environment(
+            clock,
+            self._store,
+            self._budget,
+            self.catalog,
+            ConsumerSettings.read(settings),
+            configs or ServerDefaults(settings),
+            self._groups,
+            Rebalance(clock, self._store, self._settings),
+            new_uuid,
+        )
+        self._consumer = ConsumerProtocol(env)
+        self._classic = ClassicRequests(env, self._consumer.classic_members)
         self._sweep = Countdown(clock, self._sweep_is_due)
         self._unswept: list[str] = []
+        self.on_removed: list[Callable[[Group], None]] = []  # for kinds of groups that keep more than rows and offsets here
+
+    @property
+    def store(self) -> GroupStore:
+        return self._store
+
+    @property
+    def budget(self) -> Budget:
+        return self._budget
 
     async def start(self) -> None:
         """Brings back every group and every offset. Members go on in the generation they were in."""
         await self._store.open()
+        await self.pending.open()
         for key, value in self._store.rows():
             if isinstance(key, OffsetKey) and isinstance(value, CommittedOffset):
                 self._offsets.load(key.group, key.topic, key.partition, value)
             elif isinstance(key, GroupKey) and isinstance(value, GroupRow):
-                self._groups[key.group] = self._restore(key.group, value)
-        for group_id in self._offsets.group_ids():
+                self._groups[key.group] = self._classic.restore(key.group, value)
+        self._consumer.load()
+        for group_id in {*self._offsets.group_ids(), *self.pending.group_ids()}:
             # Offsets without a group belong to a simple consumer, which has no row of its own.
             if group_id not in self._groups:
-                self._groups[group_id] = ClassicGroup(group_id, self._clock, self._budget)
-        for group in tuple(self._groups.values()):
-            if isinstance(group, ClassicGroup):
-                self._resume(group)
+                self._groups[group_id] = self._classic.new_group(group_id)
+        self._classic.resume()
+        self._consumer.resume()
         self._sweep.restart(self._settings.offsets_retention_check_interval_ms)
 
     def close(self) -> None:
@@ -84,43 +115,34 @@ class GroupCoordinator:
         for group in self._groups.values():
             group.close()
 
+    @property
+    def pending(self) -> PendingOffsets:
+        """Offsets that wait for the end of a transaction."""
+        return self._offsets.pending
+
     # -- the classic protocol
 
     async def join(self, join: Join) -> Joined:
         """Waits until the rebalance that this begins, or joins, has all its members."""
-        if not join.group_id:
-            raise InvalidGroupId
-        if not self._settings.min_session_timeout_ms <= join.session_timeout_ms <= self._settings.max_session_timeout_ms:
-            raise InvalidSessionTimeout
-        group = self._groups.get(join.group_id)
-        if group is None:
-            if join.member_id:
-                raise UnknownMember
-            group = self._create(join.group_id)
-        if not isinstance(group, ClassicGroup):
-            raise InconsistentProtocol(member_id="")
-        classic = group
-        return await _answer(lambda reply: self._joining.join(classic, join, reply))
+        return await self._classic.join(join)
 
     async def sync(self, sync: Sync) -> Synced:
         """Waits for the leader's assignment."""
-        if not sync.group_id:
-            raise InvalidGroupId
-        group = self._classic(sync.group_id)
-        return await _answer(lambda reply: self._syncing.sync(group, sync, reply))
+        return await self._classic.sync(sync)
 
     def heartbeat(self, group_id: str, member_id: str, group_instance_id: str | None, generation: int) -> None:
-        if not group_id:
-            raise InvalidGroupId
-        heartbeat(self._classic(group_id), member_id, group_instance_id, generation)
+        self._classic.heartbeat(group_id, member_id, group_instance_id, generation)
 
     def leave(self, group_id: str, leavers: Sequence[Leaver]) -> list[GroupError | None]:
-        if not group_id:
-            raise InvalidGroupId
-        group = self._groups.get(group_id)
-        if not isinstance(group, ClassicGroup):
-            return [UnknownMember() for _ in leavers]
-        return leave(self._rebalance, group, leavers)
+        return self._classic.leave(group_id, leavers)
+
+    # -- the consumer protocol (KIP-848)
+
+    async def consumer_heartbeat(self, heartbeat: Heartbeat) -> HeartbeatAnswer:
+        return await self._consumer.heartbeats.beat(heartbeat)
+
+    def describe_consumer(self, group_id: str) -> ConsumerGroupDescription:
+        return self._consumer.describe(group_id)
 
     # -- offsets
 
@@ -132,8 +154,10 @@ class GroupCoordinator:
         *,
         retention_ms: int | None = None,
         knows_group_not_found: bool = True,
+        producer_id: int | None = None,
     ) -> list[GroupError | None]:
-        """One answer for each offset, when all of them are durable.
+        """One answer for each offset, when all of them are durable. Those of a producer's transaction become positions when
+        it is committed.
 
         Clients before OffsetCommit 9 do not know GROUP_ID_NOT_FOUND and are told of a wrong generation instead
         (KIP-848).
@@ -142,15 +166,23 @@ class GroupCoordinator:
         if group is None:
             if committer.generation >= 0:
                 raise GroupNotFound if knows_group_not_found else IllegalGeneration
-            self._check_room(group_id)
-            answers = self._offsets.commit(group_id, offsets, retention_ms)
-            self._groups[group_id] = ClassicGroup(group_id, self._clock, self._budget)
+            self.check_room(group_id)
+            answers = self._offsets.commit(group_id, offsets, retention_ms, producer_id)
+            self._groups[group_id] = self._classic.new_group(group_id)
         else:
             group.check_commit(committer)
+            for new in offsets:
+                group.check_commit_of(committer, new.topic, new.topic_id, new.partition)
             group.touch(committer)
-            answers = self._offsets.commit(group_id, offsets, retention_ms)
+            answers = self._offsets.commit(group_id, offsets, retention_ms, producer_id)
         await self._store.synced()
         return answers
+
+    def check_fetch(self, group_id: str, member_id: str | None, member_epoch: int) -> None:
+        """Raises when somebody who says to be a member must not fetch offsets now (KIP-848)."""
+        group = self._groups.get(group_id)
+        if group is not None:
+            group.check_fetch(member_id, member_epoch)
 
     async def fetch_offsets(
         self, group_id: str, partitions: Iterable[tuple[str, int, UUID | None]]
@@ -161,6 +193,10 @@ class GroupCoordinator:
 
     async def fetch_all_offsets(self, group_id: str) -> Mapping[str, Mapping[int, CommittedOffset]]:
         await self._readable()
+        return self._offsets.all_of(group_id)
+
+    def positions(self, group_id: str) -> Mapping[str, Mapping[int, CommittedOffset]]:
+        """Where a group stands now, by topic and partition; it may be about to become durable."""
         return self._offsets.all_of(group_id)
 
     def check_offset_deletion(self, group_id: str) -> None:
@@ -180,6 +216,7 @@ class GroupCoordinator:
 
     def forget_topics(self, names: Iterable[str]) -> None:
         """These topics were deleted, and what groups had read of them with them."""
+        self.catalog.changed()
         try:
             self._offsets.forget_topics(names)
         except GroupError as error:
@@ -187,6 +224,17 @@ class GroupCoordinator:
             logger.warning("offsets of deleted topics could not be removed: %s", error)
 
     # -- groups of every kind
+
+    def find(self, group_id: str) -> Group | None:
+        return self._groups.get(group_id)
+
+    def adopt(self, group: Group) -> None:
+        """A new group of a kind that is made elsewhere."""
+        self._groups[group.group_id] = group
+
+    def check_room(self, group_id: str) -> None:
+        """Raises CoordinatorNotAvailable when there is none for one more group."""
+        self._classic.check_room(group_id)
 
     def list_groups(self, states: Collection[str] = (), kinds: Collection[str] = ()) -> list[GroupListing]:
         """An empty filter lets everything through; a name that does not exist matches nothing."""
@@ -218,56 +266,6 @@ class GroupCoordinator:
 
     # -- inside
 
-    def _classic(self, group_id: str) -> ClassicGroup:
-        group = self._groups.get(group_id)
-        if not isinstance(group, ClassicGroup):
-            raise UnknownMember
-        return group
-
-    def _create(self, group_id: str) -> ClassicGroup:
-        """Kept from its first member on, so that a client finds after a restart what it was told to rejoin."""
-        self._check_room(group_id)
-        group = ClassicGroup(group_id, self._clock, self._budget)
-        try:
-            self._store.put_group(group_id, group.row({}))
-        except GroupError:
-            group.close()
-            raise
-        self._groups[group_id] = group
-        return group
-
-    def _check_room(self, group_id: str) -> None:
-        if not self._budget.fits(size_of_name(group_id)):
-            raise CoordinatorNotAvailable("the groups take too much memory")
-
-    def _restore(self, group_id: str, row: GroupRow) -> ClassicGroup:
-        group = ClassicGroup(group_id, self._clock, self._budget)
-        group.restore(
-            row,
-            (
-                Member(
-                    kept.member_id,
-                    kept.group_instance_id,
-                    kept.client_id,
-                    kept.client_host,
-                    kept.session_timeout_ms,
-                    kept.rebalance_timeout_ms,
-                    row.protocol_type,
-                    ((row.protocol or "", kept.subscription),),
-                    self._rebalance.new_session(group, kept.member_id),
-                    kept.assignment,
-                )
-                for kept in row.members
-            ),
-        )
-        return group
-
-    def _resume(self, group: ClassicGroup) -> None:
-        for member in group.members.values():
-            member.keep_alive()
-        if len(group.members) > self._settings.max_size:
-            self._rebalance.prepare(group, "group.max.size was lowered")
-
     def _delete(self, group_id: str) -> GroupError | None:
         group = self._groups.get(group_id)
         try:
@@ -280,12 +278,19 @@ class GroupCoordinator:
         return None
 
     def _remove(self, group: Group) -> None:
-        self._store.remove_group(group.group_id, self._offsets.partitions_of(group.group_id))
+        more: Iterable[bytes] = ()
+        if isinstance(group, ConsumerGroup):
+            change = Change(group)
+            change.remove_group()
+            more = change.rows
+        self._store.remove_group(group.group_id, self._offsets.partitions_of(group.group_id), more)
         self._offsets.forget_group(group.group_id)
         if isinstance(group, ClassicGroup):
             group.move_to(State.DEAD)
         group.close()
         del self._groups[group.group_id]
+        for removed in self.on_removed:
+            removed(group)
 
     def _sweep_is_due(self) -> None:
         """Offsets past their retention go, and then groups that hold neither members nor offsets.
@@ -298,7 +303,8 @@ class GroupCoordinator:
         try:
             for group in filter(None, map(self._groups.get, slice_)):
                 self._offsets.expire(group)
-                if group.removable and not self._offsets.all_of(group.group_id):
+                waits = self.pending.waits_for(group.group_id)
+                if group.removable and not waits and not self._offsets.all_of(group.group_id):
                     self._remove(group)
         except GroupError as error:
             self._unswept = []
@@ -312,18 +318,3 @@ class GroupCoordinator:
             await self._store.synced()
         except StorageFailed:
             pass
-
-
-async def _answer(ask: Callable[[Callable[[T | GroupError], None]], None]) -> T:
-    """Asks, and waits for the callback."""
-    future: asyncio.Future[T | GroupError] = asyncio.get_running_loop().create_future()
-
-    def reply(answer: T | GroupError) -> None:
-        if not future.done():  # the client may have gone away while it waited
-            future.set_result(answer)
-
-    ask(reply)
-    answer = await future
-    if isinstance(answer, GroupError):
-        raise answer
-    return answer

@@ -89,3 +89,27 @@ class GroupTooLarge(GroupError):
 
 class StorageFailed(GroupError):
     """The change could not be made durable, so it was not acknowledged."""
+
+
+class FencedMemberEpoch(GroupError):
+    """The member speaks of an epoch that it can't be in: it must give up everything and join again (KIP-848)."""
+
+
+class StaleMemberEpoch(GroupError):
+    """An older, or not yet reached, member epoch; the next heartbeat will tell the current one."""
+
+
+class UnreleasedInstance(GroupError):
+    """Another member still uses this group.instance.id, and has not left for a while."""
+
+
+class UnsupportedAssignor(GroupError):
+    """Not one of group.consumer.assignors."""
+
+
+class InvalidRegex(GroupError):
+    """A subscription that is not a regular expression of RE2, or one that is too much work."""
+
+
+class UnsupportedVersion(GroupError):
+    """The request is older than what it is used for."""

@@ -1,6 +1,6 @@
 """What every kind of group offers to the coordinator and to the offsets it owns.
 
-Classic groups live in `classic/`; KIP-848 consumer groups and share groups will stand beside them.
+Classic groups live in `classic/`, the consumer groups of KIP-848 in `consumer/`, share groups (KIP-932) in `share/`.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
+from uuid import UUID
 
 
 class GroupKind(StrEnum):
@@ -47,12 +48,19 @@ class GroupDescription:
 
 @dataclass(frozen=True, slots=True)
 class Committer:
-    """Who commits: a member of a generation, or a simple consumer (no member id, generation -1)."""
+    """Who commits: a member of a generation (or member epoch), or a simple consumer (no member id, generation -1)."""
 
     member_id: str = ""
     group_instance_id: str | None = None
     generation: int = -1
     transactional: bool = False
+    version: int = 10  # of OffsetCommit: older ones don't know member epochs
+
+    @property
+    def is_anonymous_transaction(self) -> bool:
+        """A transaction of a producer that does not say which member it works for."""
+        anonymous = self.generation == -1 and not self.member_id and self.group_instance_id is None
+        return self.transactional and anonymous
 
 
 class Group(Protocol):
@@ -72,6 +80,15 @@ class Group(Protocol):
 
     def check_commit(self, committer: Committer) -> None:
         """Raises GroupError when this committer must not commit now."""
+        ...
+
+    def check_commit_of(self, committer: Committer, topic: str, topic_id: UUID | None, partition: int) -> None:
+        """Raises GroupError when a committer that passed `check_commit` must not commit this partition; then it may
+        commit nothing of what it asked for."""
+        ...
+
+    def check_fetch(self, member_id: str | None, member_epoch: int) -> None:
+        """Raises GroupError when whoever says to be this member must not fetch offsets now."""
         ...
 
     def touch(self, committer: Committer) -> None:

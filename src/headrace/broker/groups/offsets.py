@@ -1,7 +1,7 @@
 """The positions that groups have committed: one for each group, topic and partition.
 
-They belong to groups of every kind. What a transaction would commit (pending offsets, by producer id) will stand beside
-them, not in them: only offsets that hold are here.
+They belong to groups of every kind. What a transaction would commit stands beside them, in `pending`, not in them: only
+offsets that hold are here.
 
 A commit is visible to `fetch` at once and acknowledged when durable, so a fetch waits for the sync as well: nobody
 reads a position that a crash could take back.
@@ -15,10 +15,12 @@ from uuid import UUID
 
 from headrace.broker.groups.errors import GroupError, OffsetMetadataTooLarge, SubscribedToTopic
 from headrace.broker.groups.group import Group
+from headrace.broker.groups.pending import PendingOffsets
 from headrace.broker.groups.records import CommittedOffset
 from headrace.broker.groups.settings import GroupSettings
 from headrace.broker.groups.store import GroupStore
 from headrace.clock import Clock
+from headrace.log.port import Log
 
 _FIRST_MS, _LAST_MS = -(1 << 63), (1 << 63) - 1  # what a timestamp can be
 
@@ -38,11 +40,12 @@ class NewOffset:
 
 
 class Offsets:
-    def __init__(self, store: GroupStore, clock: Clock, settings: GroupSettings) -> None:
+    def __init__(self, store: GroupStore, clock: Clock, settings: GroupSettings, log: Log) -> None:
         self._store = store
         self._clock = clock
         self._settings = settings
         self._by_group: dict[str, dict[str, dict[int, CommittedOffset]]] = {}
+        self.pending = PendingOffsets(log, lambda: store.table, self._apply)
 
     def load(self, group_id: str, topic: str, partition: int, offset: CommittedOffset) -> None:
         self._by_group.setdefault(group_id, {}).setdefault(topic, {})[partition] = offset
@@ -63,11 +66,14 @@ class Offsets:
     def partitions_of(self, group_id: str) -> list[TopicPartition]:
         return [(topic, index) for topic, by_index in self.all_of(group_id).items() for index in by_index]
 
-    def commit(self, group_id: str, offsets: Sequence[NewOffset], retention_ms: int | None = None) -> list[GroupError | None]:
-        """One answer for each; those without error hold once the store has synced. Raises StorageFailed."""
+    def commit(
+        self, group_id: str, offsets: Sequence[NewOffset], retention_ms: int | None = None, producer_id: int | None = None
+    ) -> list[GroupError | None]:
+        """One answer for each; those without error hold once the store has synced, or, when they belong to a producer's
+        transaction, once that is committed. Raises StorageFailed."""
         now_ms = self._clock.now_ms()
         expires_ms = None if retention_ms is None else max(_FIRST_MS, min(now_ms + retention_ms, _LAST_MS))
-        rows: dict[TopicPartition, CommittedOffset | None] = {}
+        rows: dict[TopicPartition, CommittedOffset] = {}
         answers: list[GroupError | None] = []
         for new in offsets:
             metadata = new.metadata or ""
@@ -78,7 +84,10 @@ class Offsets:
                 new.offset, new.leader_epoch, metadata, now_ms, expires_ms, new.topic_id
             )
             answers.append(None)
-        self._change(group_id, rows)
+        if producer_id is not None:
+            self.pending.put(producer_id, group_id, rows)
+        else:
+            self._change(group_id, rows)
         return answers
 
     def delete(self, group: Group, partitions: Iterable[TopicPartition]) -> list[GroupError | None]:
@@ -89,7 +98,8 @@ class Offsets:
                 answers.append(SubscribedToTopic())
                 continue
             answers.append(None)
-            if self.get(group.group_id, topic, partition) is not None:
+            pending = self.pending.unstable(group.group_id, topic, partition)
+            if pending or self.get(group.group_id, topic, partition) is not None:
                 rows[topic, partition] = None
         self._change(group.group_id, rows)
         return answers
@@ -97,6 +107,7 @@ class Offsets:
     def forget_group(self, group_id: str) -> None:
         """The rows are gone already."""
         self._by_group.pop(group_id, None)
+        self.pending.forget_group(group_id)
 
     def forget_topics(self, names: Iterable[str]) -> None:
         gone = frozenset(names)
@@ -105,6 +116,7 @@ class Offsets:
                 (topic, index): None for topic in gone & by_topic.keys() for index in by_topic[topic]
             }
             self._change(group_id, rows)
+        self.pending.forget_topics(gone)
 
     def expire(self, group: Group) -> None:
         """Drops what offsets.retention.minutes, or the client's own retention, no longer covers."""
@@ -122,13 +134,18 @@ class Offsets:
                 expires_ms = committed.expire_timestamp_ms
                 if expires_ms is None:
                     expires_ms = idle_since_ms + self._settings.offsets_retention_ms
-                if now_ms >= expires_ms:
+                if now_ms >= expires_ms and not self.pending.unstable(group.group_id, topic, index):
                     yield topic, index
 
     def _change(self, group_id: str, rows: Mapping[TopicPartition, CommittedOffset | None]) -> None:
         if not rows:
             return
         self._store.put_offsets(group_id, rows)
+        self.pending.overtaken(group_id, rows)
+        self._apply(group_id, rows)
+
+    def _apply(self, group_id: str, rows: Mapping[TopicPartition, CommittedOffset | None]) -> None:
+        """The rows are in the table."""
         by_topic = self._by_group.setdefault(group_id, {})
         for (topic, partition), committed in rows.items():
             if committed is not None:

@@ -1,13 +1,14 @@
 """The table `__consumer_offsets`: how groups and offsets become durable, and how they come back at start.
 
 A row is written first and acknowledged when the log has synced it; many commits that arrive together wait for one sync.
-Rows of kinds that are not known here (KIP-848, share groups) are left alone.
+Rows of other kinds of group are written with `put_rows` and read with `other_rows` by those who know their formats.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TypeVar
 
 from headrace.broker.groups.errors import GroupTooLarge, StorageFailed
 from headrace.broker.groups.records import (
@@ -30,10 +31,28 @@ from headrace.log.errors import BatchTooLarge, LogError, StorageError
 from headrace.log.port import Log, Table
 
 TABLE = "__consumer_offsets"
+LAST_KIND_HERE = 2  # of a key: offsets and classic groups; what lies above belongs to other kinds of group
 
 logger = logging.getLogger(__name__)
 
 Durable = Callable[[StorageFailed | None], None]
+T = TypeVar("T")
+
+
+def encoded(encode: Callable[[], T]) -> T:
+    """What `encode` makes of a row; raises GroupTooLarge for what the format can't hold."""
+    try:
+        return encode()
+    except RowTooLarge as error:
+        raise GroupTooLarge(str(error)) from error
+
+
+def encoded_group(group_id: str, row: GroupRow) -> dict[bytes, bytes]:
+    """The row of a classic group."""
+    key, value = encoded(lambda: (encode_group_key(group_id), encode_group(row)))
+    if len(value) > MAX_GROUP_ROW_BYTES:
+        raise GroupTooLarge(f"group {group_id} takes {len(value)} bytes")
+    return {key: value}
 
 
 class GroupStore:
@@ -65,14 +84,19 @@ class GroupStore:
                 logger.warning("%s holds a row with key %s that can't be read: %s", TABLE, key.hex(), error)
 
     def put_group(self, group_id: str, row: GroupRow) -> None:
-        try:
-            value = encode_group(row)
-            key = encode_group_key(group_id)
-        except RowTooLarge as error:
-            raise GroupTooLarge(str(error)) from error
-        if len(value) > MAX_GROUP_ROW_BYTES:
-            raise GroupTooLarge(f"group {group_id} takes {len(value)} bytes")
-        self._put({key: value})
+        self._put(encoded_group(group_id, row))
+
+    def other_rows(self) -> Iterator[tuple[bytes, bytes]]:
+        """Those that are neither offsets nor classic groups, as they are."""
+        for key, value in self.table.items():
+            if len(key) >= 2 and int.from_bytes(key[:2], "big") > LAST_KIND_HERE:
+                yield key, value
+
+    def put_rows(self, rows: Mapping[bytes, bytes | None]) -> None:
+        """Sets rows of any kind, all of them or none; None removes."""
+        if any(value is not None and len(value) > MAX_GROUP_ROW_BYTES for value in rows.values()):
+            raise GroupTooLarge("a row of the group is too large")
+        self._put(rows)
 
     def put_offsets(self, group_id: str, offsets: Mapping[tuple[str, int], CommittedOffset | None]) -> None:
         """All of them or none; None removes."""
@@ -85,10 +109,11 @@ class GroupStore:
             raise GroupTooLarge(str(error)) from error
         self._put(rows)
 
-    def remove_group(self, group_id: str, partitions: list[tuple[str, int]]) -> None:
-        """The group and its offsets, together."""
+    def remove_group(self, group_id: str, partitions: list[tuple[str, int]], more: Iterable[bytes] = ()) -> None:
+        """The group, its offsets and its other rows, together."""
         rows: dict[bytes, bytes | None] = {encode_offset_key(group_id, topic, index): None for topic, index in partitions}
         rows[encode_group_key(group_id)] = None
+        rows.update(dict.fromkeys(more))
         self._put(rows)
 
     def after_sync(self, durable: Durable) -> None:

@@ -40,7 +40,7 @@ from headrace.kafka.messages.offset_fetch import (
 
 NEWEST_BY_NAME = 9  # OffsetCommit and OffsetFetch; later versions go by topic id
 _NO_GENERATION = -1
-CLASSIC, CONSUMER = "classic", "consumer"
+CLASSIC, CONSUMER, SHARE = "classic", "consumer", "share"
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,10 +98,12 @@ def _list_on(cluster: Cluster, node_id: int) -> ListGroupsResponse:
 
 
 def describe_group(cluster: Cluster, name: str) -> GroupInfo:
-    """Classic and new-style (KIP-848) groups alike; UnknownName when there is no such group."""
+    """Groups of every kind; UnknownName when there is no such group."""
+    from headrace.client.kafka.share_groups import describe_share_group  # which builds on this file
 
     def ask() -> GroupInfo | None:
-        return _describe_classic(cluster, name) or _describe_consumer(cluster, name)
+        found = _describe_classic(cluster, name) or _describe_consumer(cluster, name)
+        return found or describe_share_group(cluster, name)
 
     found = cluster.retry(ask)
     if found is None:

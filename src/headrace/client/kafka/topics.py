@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import NamedTuple
 
 from headrace.client.kafka.cluster import Cluster
 from headrace.client.kafka.connection import Connection
@@ -199,9 +200,17 @@ def delete_records(cluster: Cluster, before: Mapping[TopicPartition, int]) -> di
     return ask_leaders(cluster, before, ask)
 
 
-def partition_sizes(cluster: Cluster, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-    """Bytes on the leader's disk. A partition whose leader does not say is left out."""
-    sizes: dict[TopicPartition, int] = {}
+class PartitionSize(NamedTuple):
+    """In bytes: on the leader's disk, in its archive, and not compacted yet, where it says so (Apache Kafka doesn't)."""
+
+    local: int
+    archived: int
+    dirty: int = 0
+
+
+def partition_sizes(cluster: Cluster, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, PartitionSize]:
+    """A partition whose leader does not say is left out."""
+    sizes: dict[TopicPartition, PartitionSize] = {}
     for leader, led in by_leader(cluster, partitions).items():
         request = DescribeLogDirsRequest(
             topics=[DescribableLogDirTopic(topic=topic, partitions=indexes) for topic, indexes in by_topic(led).items()]
@@ -211,7 +220,8 @@ def partition_sizes(cluster: Cluster, partitions: Iterable[TopicPartition]) -> d
             for topic in log_dir.topics:
                 for one in topic.partitions:
                     if not one.is_future_key:
-                        sizes[TopicPartition(topic.name, one.partition_index)] = one.partition_size
+                        size = PartitionSize(one.partition_size, one.archived_size, one.dirty_size)
+                        sizes[TopicPartition(topic.name, one.partition_index)] = size
     return sizes
 
 

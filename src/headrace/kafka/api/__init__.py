@@ -47,6 +47,11 @@ HANDLED = (
     21,  # DeleteRecords
     22,  # InitProducerId
     23,  # OffsetForLeaderEpoch
+    24,  # AddPartitionsToTxn
+    25,  # AddOffsetsToTxn
+    26,  # EndTxn
+    27,  # WriteTxnMarkers
+    28,  # TxnOffsetCommit
     29,  # DescribeAcls
     30,  # CreateAcls
     31,  # DeleteAcls
@@ -61,12 +66,27 @@ HANDLED = (
     45,  # AlterPartitionReassignments
     46,  # ListPartitionReassignments
     47,  # OffsetDelete
+    48,  # DescribeClientQuotas
+    49,  # AlterClientQuotas
     55,  # DescribeQuorum
     57,  # UpdateFeatures
     60,  # DescribeCluster
     61,  # DescribeProducers
+    65,  # DescribeTransactions
+    66,  # ListTransactions
+    68,  # ConsumerGroupHeartbeat
+    69,  # ConsumerGroupDescribe
+    71,  # GetTelemetrySubscriptions
+    72,  # PushTelemetry
     74,  # ListConfigResources
     75,  # DescribeTopicPartitions
+    76,  # ShareGroupHeartbeat
+    77,  # ShareGroupDescribe
+    78,  # ShareFetch
+    79,  # ShareAcknowledge
+    90,  # DescribeShareGroupOffsets
+    91,  # AlterShareGroupOffsets
+    92,  # DeleteShareGroupOffsets
 )
 
 SUPPORTED: dict[int, tuple[int, int]] = {key: MESSAGES[key].versions for key in HANDLED}

@@ -25,6 +25,7 @@ from headrace.kafka.messages.api_versions import (
 
 PRODUCE = 0
 API_VERSIONS = 18
+_TELEMETRY = (71, 72)  # nobody has to ask for as long as no metrics of clients are wanted (KIP-714)
 
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9.-]*[a-zA-Z0-9])?")
 
@@ -35,7 +36,11 @@ def handle(call: Call, request: ApiVersionsRequest) -> ApiVersionsResponse:
     ):
         return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
     return ApiVersionsResponse(
-        api_keys=[_advertised(key, *versions) for key, versions in SUPPORTED.items()],
+        api_keys=[
+            _advertised(key, *versions)
+            for key, versions in SUPPORTED.items()
+            if key not in _TELEMETRY or call.broker.telemetry.wanted
+        ],
         supported_features=[
             SupportedFeatureKey(name=feature.name, min_version=feature.min_version, max_version=feature.max_version)
             for feature in FEATURES

@@ -20,6 +20,8 @@ from headrace.kafka.messages.create_partitions import (
 )
 from headrace.log.errors import LogError, UnknownTopic
 
+_STRICT_QUOTA_SINCE = 3
+
 
 async def handle(call: Call, request: CreatePartitionsRequest) -> CreatePartitionsResponse:
     times = Counter(topic.name for topic in request.topics)
@@ -38,6 +40,9 @@ async def _grow(call: Call, topic: CreatePartitionsTopic, validate_only: bool) -
     if topic.assignments is not None:
         assignments = [assignment.broker_ids for assignment in topic.assignments]
     try:
+        known = call.broker.topics.get(topic.name)
+        if call.ticket is not None and known is not None and topic.count > len(known.partitions) and not validate_only:
+            call.ticket.mutate(topic.count - len(known.partitions), strict=call.version >= _STRICT_QUOTA_SINCE)
         await call.broker.topics.add_partitions(topic.name, topic.count, assignments, validate_only=validate_only)
     except UnknownTopic as error:
         return CreatePartitionsTopicResult(name=topic.name, error_code=code_of(error))

@@ -26,6 +26,7 @@ from headrace.kafka.messages.create_topics import (
 from headrace.log.errors import LogError
 
 METADATA_TOPIC = "__cluster_metadata"
+_STRICT_QUOTA_SINCE = 6
 
 
 async def handle(call: Call, request: CreateTopicsRequest) -> CreateTopicsResponse:
@@ -45,6 +46,9 @@ async def _create(call: Call, new: NewTopic, validate_only: bool) -> CreatableTo
     if new.name == METADATA_TOPIC:
         return _refused(new.name, f"Creation of internal topic {METADATA_TOPIC} is prohibited.")
     try:
+        if call.ticket is not None and not validate_only:
+            partitions = call.broker.topics.planned_partitions(new)
+            call.ticket.mutate(max(1, partitions), strict=call.version >= _STRICT_QUOTA_SINCE)
         created = await call.broker.topics.create(new, validate_only=validate_only)
     except LogError as error:
         return _failed(new.name, error)

@@ -24,6 +24,8 @@ from headrace.kafka.messages.delete_topics import (
 )
 from headrace.log.errors import LogError
 
+_STRICT_QUOTA_SINCE = 5
+
 
 async def handle(call: Call, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
     asked = [*request.topics, *(DeleteTopicState(name=name) for name in request.topic_names)]
@@ -58,6 +60,9 @@ async def handle(call: Call, request: DeleteTopicsRequest) -> DeleteTopicsRespon
 
 async def _delete(call: Call, name: str | None, topic_id: UUID) -> DeletableTopicResult:
     try:
+        topic = call.broker.topics.by_id(topic_id) if name is None else call.broker.topics.get(name)
+        if call.ticket is not None and topic is not None:
+            call.ticket.mutate(len(topic.partitions), strict=call.version >= _STRICT_QUOTA_SINCE)
         if name is None:
             name = await call.broker.topics.delete_by_id(topic_id)
         else:

@@ -1,7 +1,7 @@
-"""DescribeConfigs, versions 1 to 4: the settings of topics, of the server and of its loggers (KIP-133).
+"""DescribeConfigs, versions 1 to 4: the settings of topics, groups, client metrics, the server and its loggers (KIP-133).
 
 Each resource succeeds or fails by itself. A list of keys picks settings, null or empty means all; a key that doesn't
-exist is left out. Groups and client metrics have no settings here, so theirs are an empty list.
+exist is left out. A group or a subscription of client metrics need not exist to be described: it has the defaults.
 
 v1 sources and synonyms (KIP-226) · v3 types and documentation (KIP-569) · v4 flexible
 """
@@ -76,11 +76,11 @@ def _entries(call: Call, kind: int, name: str) -> tuple[ConfigEntry, ...]:
     if kind == ResourceType.GROUP:
         if not name:
             raise InvalidRequest("Group name must not be empty")
-        return ()
+        return tuple(call.broker.group_configs.entries(name))
     if kind == ResourceType.CLIENT_METRICS:
         if not name:
             raise InvalidRequest("Client metrics subscription name must not be empty")
-        return ()
+        return tuple(call.broker.client_metrics.entries(name))
     raise InvalidRequest(f"Unsupported resource type: {kind}")
 
 

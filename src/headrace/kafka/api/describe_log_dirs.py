@@ -1,6 +1,7 @@
 """DescribeLogDirs, versions 1 to 5: the data folder, its disk, and how much each partition takes there (KIP-113).
 
-There is one folder. A null list of topics means all; partitions that don't exist are left out.
+There is one folder. A null list of topics means all; partitions that don't exist are left out. A partition's size is that of
+its segments in the folder; what lies in the archive, and what was not compacted yet, is told in tagged fields of our own.
 
 v2 flexible · v3 an error for the whole response · v4 size of the disk and room on it (KIP-827) · v5 whether the folder
 takes new partitions (KIP-1066); ours always does
@@ -27,7 +28,12 @@ def handle(call: Call, request: DescribeLogDirsRequest) -> DescribeLogDirsRespon
         DescribeLogDirsTopic(
             name=name,
             partitions=[
-                DescribeLogDirsPartition(partition_index=partition.index, partition_size=partition.size_bytes)
+                DescribeLogDirsPartition(
+                    partition_index=partition.index,
+                    partition_size=partition.size_bytes,
+                    archived_size=partition.archived_bytes,
+                    dirty_size=partition.dirty_bytes,
+                )
                 for partition in partitions
             ],
         )

@@ -1,4 +1,4 @@
-"""DescribeProducers, version 0: the idempotent producers that a partition remembers (KIP-664)."""
+"""DescribeProducers, version 0: the producers that a partition remembers, and where their open transactions began (KIP-664)."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ def _describe(call: Call, topic: str, index: int) -> PartitionResponse:
                 producer_epoch=producer.epoch,
                 last_sequence=producer.last_sequence,
                 last_timestamp=producer.last_timestamp_ms,
-                coordinator_epoch=-1,
+                coordinator_epoch=producer.coordinator_epoch,
+                current_txn_start_offset=producer.transaction_start_offset,
             )
             for producer in partition.active_producers()
         ],

@@ -2,7 +2,9 @@
 
 Behaviour: whole batches up to the partition's and the request's max bytes, at least one batch wherever there is one, so a
 batch larger than both still moves a reader on. With fewer than min bytes it waits for max wait at most (the long poll) and is
-woken by the append that makes up the number. Readers see up to the high watermark: what is as durable as the topic promises.
+woken by the append that makes up the number. Readers see up to the high watermark: what is as durable as the topic promises;
+readers of committed records up to the last stable offset, and are told which transactions there were aborted.
+A client above its consumer quota gets an answer without data, and nothing more is read from it for a while.
 
 Versions: 4 isolation level and aborted list (KIP-98) · 5 log start offset · 7 sessions (KIP-227) · 9 leader epoch (KIP-320) ·
 11 rack (KIP-392; one node has one rack) · 12 flexible, last fetched epoch (KIP-595) · 13 topic ids (KIP-516) · 15 replica state
@@ -25,10 +27,12 @@ from headrace.record.twin import encode_fetch_response, parse_fetch
 
 if TYPE_CHECKING:
     from headrace.kafka.connection import KafkaConnection, Slot
+    from headrace.kafka.throttle import Ticket
 
 Part = tuple[int, int, int, int, int, list[tuple[int, int]] | None, Buffer]
 
 _READ_COMMITTED = 1
+_MOST_WALKED = 256
 
 
 def handle(connection: KafkaConnection, view: memoryview, start: int, end: int, version: int, correlation: int) -> None:
@@ -52,7 +56,12 @@ def handle(connection: KafkaConnection, view: memoryview, start: int, end: int, 
             connection.respond(encode_fetch_response(version, correlation, found, 0, 0, []))
             return
         session, incremental = found, True
+    ticket = connection.throttle.ticket if connection.throttle is not None else None
+    if ticket is not None:
+        max_bytes = min(max_bytes, ticket.most_fetched)
+        min_bytes = min(min_bytes, max_bytes)
     request = _Request(connection, version, correlation, max_bytes, isolation == _READ_COMMITTED, session, incremental)
+    request.ticket = ticket
     request.wanted = session.wanted.values() if session is not None else wanted
     if max_wait_ms <= 0 or request.has_enough(min_bytes):
         request.answer(None)
@@ -76,6 +85,7 @@ class _Request:
         "_watched",
         "connection",
         "correlation",
+        "ticket",
         "wanted",
     )
 
@@ -92,6 +102,7 @@ class _Request:
         self.connection = connection
         self.correlation = correlation
         self.wanted: Iterable[Wanted] = ()
+        self.ticket: Ticket | None = None
         self._version = version
         self._max_bytes = min(max_bytes, connection.listener.max_fetch_bytes)
         self._read_committed = read_committed
@@ -121,7 +132,7 @@ class _Request:
             partition = self._find(want.topic, want.index)
             if isinstance(partition, ErrorCode) or _epoch_error(partition, want):
                 return True
-            if want.offset < partition.high_watermark:
+            if want.offset < (partition.last_stable_offset if self._read_committed else partition.high_watermark):
                 total += partition.readable_bytes(want.offset, want.max_bytes) if min_bytes > 1 else 1
                 if total >= min_bytes:
                     return True
@@ -133,6 +144,8 @@ class _Request:
 
     def park(self, max_wait_ms: int, min_bytes: int) -> None:
         self._min_bytes = min_bytes
+        if self.ticket is not None:
+            self.ticket.park()
         self._slot = self.connection.take_slot()
         for want in self.wanted:
             partition = self._find(want.topic, want.index)
@@ -181,7 +194,12 @@ class _Request:
             if not error:
                 try:
                     if nothing_yet or left > 0:
-                        data = partition.read(want.offset, min(want.max_bytes, left), at_least_one=nothing_yet)
+                        data = partition.read(
+                            want.offset,
+                            min(want.max_bytes, left),
+                            at_least_one=nothing_yet,
+                            committed=self._read_committed,
+                        )
                 except LogError as refused:
                     error = code_of(refused)
             if error:
@@ -207,11 +225,15 @@ class _Request:
 
     async def _answer_later(self, parts: list[tuple[Wanted, Part | tuple[Partition, Awaitable[Buffer]]]], slot: Slot) -> None:
         ready: list[tuple[Wanted, Part]] = []
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + self.connection.broker.settings.get_int("remote.fetch.max.wait.ms") / 1000
         for want, part in parts:
             if len(part) == 7:
                 ready.append((want, part))
                 continue
             partition, data = part
+            if want.offset < partition.local_start_offset:
+                data = _until(data, deadline - loop.time())
             try:
                 ready.append((want, self._part(want, partition, await data)))
             except LogError as refused:
@@ -221,12 +243,23 @@ class _Request:
         self._send(ready, slot)
 
     def _part(self, want: Wanted, partition: Partition, data: Buffer) -> Part:
+        if len(data):
+            self.connection.listener.traffic.bytes_out[partition.topic] += len(data)
         watermark = partition.high_watermark
-        aborted: list[tuple[int, int]] | None = [] if self._read_committed else None
-        return (want.index, 0, watermark, watermark, partition.start_offset, aborted, data)
+        stable = partition.last_stable_offset
+        aborted: list[tuple[int, int]] | None = None
+        if self._read_committed:
+            aborted = partition.aborted(want.offset, _end_of(data, stable)) if len(data) else []
+        return (want.index, 0, watermark, stable, partition.start_offset, aborted, data)
 
     def _send(self, parts: list[tuple[Wanted, Part]], slot: Slot | None) -> None:
         session = self._session
+        throttle_ms = 0
+        if self.ticket is not None:
+            throttle_ms, sent = self.ticket.fetched(sum(len(part[6]) for _, part in parts))
+            if not sent:
+                self._send_nothing(throttle_ms, slot)
+                return
         topics: list[tuple[TopicKey, list[Part]]] = []
         served: list[Wanted] = []
         for want, part in parts:
@@ -243,7 +276,38 @@ class _Request:
         if session is not None and len(session.wanted) > 1:
             session.rotate(served)
         session_id = session.session_id if session is not None else 0
-        self.connection.respond(encode_fetch_response(self._version, self.correlation, 0, session_id, 0, topics), slot)
+        answer = encode_fetch_response(self._version, self.correlation, 0, session_id, throttle_ms, topics)
+        self.connection.respond(answer, slot)
+
+    def _send_nothing(self, throttle_ms: int, slot: Slot | None) -> None:
+        """Above its quota: the reader asks again after its pause. A session that was to begin doesn't."""
+        session_id = 0
+        if self._session is not None and self._incremental:
+            session_id = self._session.session_id
+        elif self._session is not None:
+            self.connection.listener.sessions.close(self._session.session_id)
+        self.connection.respond(encode_fetch_response(self._version, self.correlation, 0, session_id, throttle_ms, []), slot)
+
+
+async def _until(data: Awaitable[Buffer], seconds: float) -> Buffer:
+    """What comes from the archive in time (KIP-1018), else nothing. It goes on coming, so a reader who asks again finds it."""
+    try:
+        return await asyncio.wait_for(asyncio.shield(data), max(0.0, seconds))
+    except TimeoutError:
+        return b""
+
+
+def _end_of(data: Buffer, stable: int) -> int:
+    """Behind which offset nothing of these batches lies. Walking over all of them is not worth it for a small answer, nor for
+    a large one: what the reader is told too much of aborted transactions it does not use."""
+    position, size = 0, len(data)
+    for _ in range(_MOST_WALKED):
+        following = position + 12 + int.from_bytes(data[position + 8 : position + 12], "big")
+        if following >= size:
+            base = int.from_bytes(data[position : position + 8], "big")
+            return base + int.from_bytes(data[position + 23 : position + 27], "big") + 1
+        position = following
+    return stable
 
 
 def _epoch_error(partition: Partition, want: Wanted) -> int:

@@ -15,7 +15,7 @@ from headrace.kafka.messages.leave_group import LeaveGroupRequest, LeaveGroupRes
 _MAX_REASON_CHARS = 255
 
 
-def handle(call: Call, request: LeaveGroupRequest) -> LeaveGroupResponse:
+async def handle(call: Call, request: LeaveGroupRequest) -> LeaveGroupResponse:
     if call.version >= 3:
         leavers = [
             Leaver(member.member_id, member.group_instance_id, member.reason and member.reason[:_MAX_REASON_CHARS])
@@ -25,6 +25,7 @@ def handle(call: Call, request: LeaveGroupRequest) -> LeaveGroupResponse:
         leavers = [Leaver(request.member_id)]
     try:
         answers = call.broker.groups.leave(request.group_id, leavers)
+        await call.broker.groups.store.synced()  # a member of a consumer group must not come back after a crash
     except GroupError as error:
         return LeaveGroupResponse(error_code=code_of(error))
     if call.version < 3:

@@ -1,6 +1,6 @@
 """ListConfigResources, versions 0 to 1: the names of what has settings of its own (KIP-1142).
 
-Topics, this broker and its loggers. Client metrics and groups have no settings here.
+All topics, this broker and its loggers; of client metrics and groups those that have settings of their own.
 
 v0 client metrics alone (KIP-714, as ListClientMetricsResources) · v1 all kinds, or those asked for
 """
@@ -27,7 +27,9 @@ KINDS = (
 
 def handle(call: Call, request: ListConfigResourcesRequest) -> ListConfigResourcesResponse:
     if call.version == 0:
-        return ListConfigResourcesResponse()
+        return ListConfigResourcesResponse(
+            config_resources=[ConfigResource(resource_name=name) for name in call.broker.client_metrics.names()]
+        )
     wanted = set(request.resource_types) or set(KINDS)
     if not wanted <= set(KINDS):
         return ListConfigResourcesResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
@@ -37,6 +39,10 @@ def handle(call: Call, request: ListConfigResourcesRequest) -> ListConfigResourc
     names.extend(
         (kind, str(call.broker.node_id)) for kind in (ResourceType.BROKER, ResourceType.BROKER_LOGGER) if kind in wanted
     )
+    if ResourceType.CLIENT_METRICS in wanted:
+        names.extend((ResourceType.CLIENT_METRICS, name) for name in call.broker.client_metrics.names())
+    if ResourceType.GROUP in wanted:
+        names.extend((ResourceType.GROUP, group_id) for group_id in call.broker.group_configs.group_ids())
     return ListConfigResourcesResponse(
         config_resources=[ConfigResource(resource_name=name, resource_type=kind) for kind, name in names]
     )

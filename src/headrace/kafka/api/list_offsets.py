@@ -1,6 +1,7 @@
 """ListOffsets, versions 1 to 11: which offset a time, or an end of the partition, stands for.
 
-Behaviour: a time gives the first record at or after it, or -1 when there is none. Special times: -1 the end that the reader
+Behaviour: a time gives the first record at or after it, or -1 when there is none; for a reader of committed records what lies
+behind the last stable offset is not there. Special times: -1 the end that the reader
 may see, -2 the start, -3 the record with the largest timestamp (KIP-734), -4 the start of what is on this disk (KIP-405), -5
 the end of what is archived (KIP-1005), -6 the start of what is not archived yet (KIP-1023).
 
@@ -23,21 +24,24 @@ from headrace.kafka.messages.list_offsets import (
 from headrace.log.errors import LogError
 from headrace.log.port import Partition
 
+_READ_COMMITTED = 1
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_ARCHIVED, EARLIEST_UNARCHIVED = -1, -2, -3, -4, -5, -6
 
 
 async def handle(call: Call, request: ListOffsetsRequest) -> ListOffsetsResponse:
+    committed = request.isolation_level == _READ_COMMITTED
     return ListOffsetsResponse(
         topics=[
             ListOffsetsTopicResponse(
-                name=topic.name, partitions=[await _find(call, topic.name, wanted) for wanted in topic.partitions]
+                name=topic.name,
+                partitions=[await _find(call, topic.name, wanted, committed=committed) for wanted in topic.partitions],
             )
             for topic in request.topics
         ]
     )
 
 
-async def _find(call: Call, topic: str, wanted: ListOffsetsPartition) -> ListOffsetsPartitionResponse:
+async def _find(call: Call, topic: str, wanted: ListOffsetsPartition, *, committed: bool) -> ListOffsetsPartitionResponse:
     answer = ListOffsetsPartitionResponse(partition_index=wanted.partition_index)
     partition = call.broker.log.partition(topic, wanted.partition_index)
     if partition is None:
@@ -52,21 +56,29 @@ async def _find(call: Call, topic: str, wanted: ListOffsetsPartition) -> ListOff
         try:
             if partition.high_watermark < partition.end_offset:
                 await call.broker.log.synced()  # what was acknowledged with acks=1 counts, and is shown once it is durable
-            await _fill(answer, partition, wanted.timestamp)
+            await _fill(answer, partition, wanted.timestamp, committed=committed)
         except LogError as error:
             answer.error_code = code_of(error)
     return answer
 
 
-async def _fill(answer: ListOffsetsPartitionResponse, partition: Partition, timestamp: int) -> None:
+async def _fill(answer: ListOffsetsPartitionResponse, partition: Partition, timestamp: int, *, committed: bool) -> None:
     answer.leader_epoch = partition.leader_epoch
     if timestamp == LATEST:
-        answer.offset = partition.high_watermark
-    elif timestamp in (EARLIEST, EARLIEST_LOCAL, EARLIEST_UNARCHIVED):
+        answer.offset = partition.last_stable_offset if committed else partition.high_watermark
+    elif timestamp == EARLIEST:
         answer.offset = partition.start_offset
-    elif timestamp != LATEST_ARCHIVED:
+    elif timestamp == EARLIEST_LOCAL:
+        answer.offset = partition.local_start_offset
+    elif timestamp == LATEST_ARCHIVED and partition.archived_end_offset >= 0:
+        answer.offset = partition.archived_end_offset - 1
+    elif timestamp == EARLIEST_UNARCHIVED and partition.archives:
+        answer.offset = max(partition.start_offset, partition.archived_end_offset)
+    elif timestamp in (LATEST_ARCHIVED, EARLIEST_UNARCHIVED):
+        answer.leader_epoch = -1
+    else:
         found = await (partition.latest_timestamp() if timestamp == MAX_TIMESTAMP else partition.offset_at(timestamp))
-        if found is not None:
+        if found is not None and not (committed and found.offset >= partition.last_stable_offset):
             answer.offset, answer.timestamp = found.offset, found.timestamp_ms
             return
         answer.leader_epoch = -1

@@ -125,7 +125,10 @@ async def _create(call: Call, name: str, found: list[Topic]) -> ErrorCode:
     if code is ErrorCode.INVALID_TOPIC_EXCEPTION:
         return code
     try:
-        found.append(await call.broker.topics.auto_create(name))
+        topic = await call.broker.topics.auto_create(name)
+        found.append(topic)
+        if call.ticket is not None:
+            call.ticket.mutate(len(topic.partitions), strict=False)
     except InvalidName:
         return code  # a collision of '.' and '_', or a name of ours: as if it could not be found
     except LogError as error:

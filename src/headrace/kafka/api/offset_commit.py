@@ -5,7 +5,8 @@ A commit for a topic or partition that does not exist is UNKNOWN_TOPIC_OR_PARTIT
 The id of the topic is kept with the offset in every version, so that a new topic of the same name starts afresh.
 
 3: throttle time · 5: no retention time of its own any more (KIP-211) · 6: leader epoch (KIP-320) · 7: static members
-(KIP-345) · 8: flexible · 9: the KIP-848 protocol, and GROUP_ID_NOT_FOUND · 10: topics by id, UNKNOWN_TOPIC_ID
+(KIP-345) · 8: flexible · 9: the KIP-848 protocol (STALE_MEMBER_EPOCH), and GROUP_ID_NOT_FOUND · 10: topics
+by id, UNKNOWN_TOPIC_ID
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ async def handle(call: Call, request: OffsetCommitRequest) -> OffsetCommitRespon
     accepted: list[OffsetCommitResponsePartition] = []
     topics = [_sort_out(call, topic, offsets, accepted) for topic in request.topics]
     if offsets:
-        committer = Committer(request.member_id, request.group_instance_id, request.generation_id_or_member_epoch)
+        committer = Committer(
+            request.member_id, request.group_instance_id, request.generation_id_or_member_epoch, version=call.version
+        )
         retention_ms = request.retention_time_ms if call.version <= 4 and request.retention_time_ms != -1 else None
         try:
             answers = await call.broker.groups.commit_offsets(

@@ -2,17 +2,19 @@
 exists or not.
 
 2: all topics of a group, and an error for the whole · 3: throttle time · 5: leader epoch (KIP-320) · 6: flexible · 7: only
-stable offsets, on demand (KIP-447): without transactions all are · 8: several groups (KIP-709) · 9: the KIP-848 protocol,
-whose member and epoch mean nothing to classic groups · 10: topics by id, UNKNOWN_TOPIC_ID
+stable offsets, on demand (KIP-447): UNSTABLE_OFFSET_COMMIT while a transaction would move one · 8: several groups (KIP-709)
+· 9: the KIP-848 protocol: UNKNOWN_MEMBER_ID and STALE_MEMBER_EPOCH for the group when a member of it is not, or not in this
+epoch · 10: topics by id, UNKNOWN_TOPIC_ID
 """
 
 from __future__ import annotations
 
 from uuid import UUID
 
-from headrace.broker.groups import CommittedOffset
+from headrace.broker.groups import CommittedOffset, GroupError
 from headrace.kafka.call import Call
 from headrace.kafka.codec.errors import ErrorCode
+from headrace.kafka.group_errors import code_of
 from headrace.kafka.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
@@ -30,21 +32,39 @@ _NOTHING_COMMITTED = CommittedOffset(offset=-1, leader_epoch=-1, metadata="", co
 
 async def handle(call: Call, request: OffsetFetchRequest) -> OffsetFetchResponse:
     if call.version >= 8:
-        return OffsetFetchResponse(groups=[await _fetch(call, group) for group in request.groups])
+        return OffsetFetchResponse(groups=[await _fetch(call, group, request.require_stable) for group in request.groups])
     topics = None
     if request.topics is not None:
         topics = [
             OffsetFetchRequestTopics(name=topic.name, partition_indexes=topic.partition_indexes) for topic in request.topics
         ]
-    fetched = await _fetch(call, OffsetFetchRequestGroup(group_id=request.group_id, topics=topics))
+    fetched = await _fetch(call, OffsetFetchRequestGroup(group_id=request.group_id, topics=topics), request.require_stable)
     return OffsetFetchResponse(topics=[_old_form(topic) for topic in fetched.topics])
 
 
-async def _fetch(call: Call, group: OffsetFetchRequestGroup) -> OffsetFetchResponseGroup:
+async def _fetch(call: Call, group: OffsetFetchRequestGroup, require_stable: bool) -> OffsetFetchResponseGroup:
+    try:
+        call.broker.groups.check_fetch(group.group_id, group.member_id, group.member_epoch)
+    except GroupError as error:
+        return OffsetFetchResponseGroup(group_id=group.group_id, error_code=code_of(error))
     if group.topics is None:
-        return OffsetFetchResponseGroup(group_id=group.group_id, topics=await _all_topics(call, group.group_id))
-    topics = [await _one_topic(call, group.group_id, topic) for topic in group.topics]
+        topics = await _all_topics(call, group.group_id)
+    else:
+        topics = [await _one_topic(call, group.group_id, topic) for topic in group.topics]
+    if require_stable and call.broker.groups.pending.waits_for(group.group_id):
+        _mark_unstable(call, group.group_id, topics)
     return OffsetFetchResponseGroup(group_id=group.group_id, topics=topics)
+
+
+def _mark_unstable(call: Call, group_id: str, topics: list[OffsetFetchResponseTopics]) -> None:
+    """A transaction would move these, so what is committed now is not what counts."""
+    for topic in topics:
+        found = call.broker.topics.by_id(topic.topic_id) if call.version >= 10 else None
+        name = topic.name if found is None else found.name
+        for number, partition in enumerate(topic.partitions):
+            index = partition.partition_index
+            if not partition.error_code and call.broker.groups.pending.unstable(group_id, name, index):
+                topic.partitions[number] = _partition(index, _NOTHING_COMMITTED, ErrorCode.UNSTABLE_OFFSET_COMMIT)
 
 
 async def _one_topic(call: Call, group_id: str, asked: OffsetFetchRequestTopics) -> OffsetFetchResponseTopics:

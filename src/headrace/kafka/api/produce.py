@@ -3,11 +3,12 @@
 Behaviour: one batch for each partition, checked, stamped and appended; `acks=0` is not answered (an error closes the
 connection, as the only way to tell), `acks=1` after the write, `acks=all` when every partition written to is as durable as
 its topic promises. A request that names an unknown topic still writes the others. More than one node's worth of
-`min.insync.replicas` is refused for `acks=all`, as Apache Kafka does.
+`min.insync.replicas` is refused for `acks=all`, as Apache Kafka does. Batches of a transaction must be admitted by its
+coordinator first (`kafka.transactional_produce`).
 
 Versions: 3 transactional ids and batches v2 (KIP-98) · 5 log start offset · 7 zstd (KIP-110) · 8 error texts (KIP-467) ·
-9 flexible (KIP-482) · 10 leader hints (KIP-951; one node has none to give) · 11, 12 transactions (KIP-890) ·
-13 topic ids (KIP-516).
+9 flexible (KIP-482) · 10 leader hints (KIP-951; one node has none to give) · 11 TRANSACTION_ABORTABLE · 12 transactions V2
+(KIP-890) · 13 topic ids (KIP-516).
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from uuid import UUID
 
 from headrace.kafka.codec.errors import ErrorCode
 from headrace.kafka.errors import code_of
+from headrace.kafka.transactional_produce import ATTRIBUTES_AT, TRANSACTIONAL, refusals
 from headrace.log.errors import LogError
 from headrace.log.port import Durability, Topic
 from headrace.record.twin import encode_produce_response, parse_produce
@@ -28,14 +30,15 @@ Answer = tuple[int, int, int, int, int, str | None]  # partition, error, base of
 
 _FSYNC = Durability.FSYNC
 _ZSTD = 4
-_ATTRIBUTES_AT = 22
 _TOPIC_IDS_SINCE = 13
 _ZSTD_SINCE = 7
 
 
 def handle(connection: KafkaConnection, view: memoryview, start: int, end: int, version: int, correlation: int) -> None:
     log = connection.broker.log
-    _, acks, _, topics = parse_produce(view, start, end, version)
+    transactional_id, acks, _, topics = parse_produce(view, start, end, version)
+    outside = refusals(connection.broker, transactional_id, version, topics, view) if transactional_id is not None else None
+    came = connection.listener.traffic.bytes_in
     waits = failed = False
     answers: list[tuple[str | bytes, list[Answer]]] = []
     for name, partitions in topics:
@@ -44,6 +47,11 @@ def handle(connection: KafkaConnection, view: memoryview, start: int, end: int, 
         answers.append((name, results))
         for index, first, last in partitions:
             error = _refusal(topic, index, acks, version, view, first, last)
+            if outside is None:
+                if not error and last - first > ATTRIBUTES_AT and view[first + ATTRIBUTES_AT] & TRANSACTIONAL:
+                    error = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+            elif outside and not error:
+                error = outside.get((name, index), 0)
             if error or topic is None:
                 failed = True
                 results.append((index, error, -1, -1, -1, None))
@@ -55,11 +63,13 @@ def handle(connection: KafkaConnection, view: memoryview, start: int, end: int, 
                 failed = True
                 results.append((index, code_of(refused), -1, -1, partition.start_offset, str(refused)))
                 continue
+            came[partition.topic] += last - first
             if partition.durability is _FSYNC:
                 waits = True
             results.append((index, 0, base, partition.append_time_ms, partition.start_offset, None))
+    throttle_ms = connection.throttle.ticket.produced(acks) if connection.throttle is not None else 0
     if acks == 1 or (acks == -1 and not waits):
-        connection.respond((encode_produce_response(version, correlation, answers, 0),))
+        connection.respond((encode_produce_response(version, correlation, answers, throttle_ms),))
     elif acks == 0:
         if failed:
             connection.refuse("a produce with acks=0 failed")
@@ -69,11 +79,11 @@ def handle(connection: KafkaConnection, view: memoryview, start: int, end: int, 
         def synced(error: Exception | None) -> None:
             if error is not None:
                 _fail_all(answers, error)
-            connection.respond((encode_produce_response(version, correlation, answers, 0),), slot)
+            connection.respond((encode_produce_response(version, correlation, answers, throttle_ms),), slot)
 
         log.after_sync(synced)
     else:
-        connection.respond((encode_produce_response(version, correlation, answers, 0),))
+        connection.respond((encode_produce_response(version, correlation, answers, throttle_ms),))
 
 
 def _refusal(topic: Topic | None, index: int, acks: int, version: int, view: memoryview, first: int, last: int) -> int:
@@ -91,7 +101,7 @@ def _refusal(topic: Topic | None, index: int, acks: int, version: int, view: mem
         return ErrorCode.INVALID_TOPIC_EXCEPTION
     if first < 0:
         return ErrorCode.INVALID_RECORD
-    if version < _ZSTD_SINCE and last - first > _ATTRIBUTES_AT and view[first + _ATTRIBUTES_AT] & 7 == _ZSTD:
+    if version < _ZSTD_SINCE and last - first > ATTRIBUTES_AT and view[first + ATTRIBUTES_AT] & 7 == _ZSTD:
         return ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
     return 0
 

@@ -20,6 +20,8 @@ class DescribeLogDirsPartition(Struct):
     partition_size: int = int64()
     offset_lag: int = int64()
     is_future_key: bool = boolean()
+    archived_size: int = int64(since=2, tag=10_000)  # our own: what lies in the archive; others skip the tag (KIP-482)
+    dirty_size: int = int64(since=2, tag=10_001)  # our own: what was not compacted yet, in a compacted topic
 
 
 class DescribeLogDirsTopic(Struct):

@@ -32,8 +32,11 @@ def check_from_client(batch: Buffer) -> Checked:
     except BatchError as error:
         raise CorruptBatch(str(error)) from None
     attributes = checked[0]
-    if attributes & CONTROL:
-        raise InvalidBatch("clients may not write control batches")
+    if attributes & (CONTROL | TRANSACTIONAL):
+        if attributes & CONTROL:
+            raise InvalidBatch("clients may not write control batches")
+        if checked[4] < 0:
+            raise InvalidBatch("a batch of a transaction without a producer id")
     if attributes & COMPRESSION >= len(_CODECS):
         raise InvalidBatch("a compression that does not exist")
     return checked

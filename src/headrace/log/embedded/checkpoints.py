@@ -69,6 +69,7 @@ class Checkpoints:
         log = self._log
         floor = log.commit.applied_sequence
         kept = [p for p in changed if p.durability is not Durability.MEMORY and not p.broken]
+        kept.sort(key=lambda partition: partition.folder)  # an order that a test can repeat
         work = [step for partition in kept for step in checkpoint_steps(partition)]
         rows = self.rows | {(partition.topic_id, partition.index): row_of(partition) for partition in kept}
         checkpoint = Checkpoint(self.key, floor, clean, rows)

@@ -19,7 +19,8 @@ from __future__ import annotations
 
 import errno
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -33,6 +34,7 @@ from headrace.log.port import Synced
 if TYPE_CHECKING:
     from headrace.log.embedded.partition import EmbeddedPartition
     from headrace.log.embedded.segment import Segment
+from headrace.log.embedded.sync_times import SyncTimes
 
 logger = logging.getLogger("headrace.log")
 
@@ -78,6 +80,7 @@ class GroupCommit:
     ) -> None:
         self.journal = journal
         self.waiting_bytes = 0
+        self.times = SyncTimes()
         self._files = files
         self._disk = disk
         self._clock = clock
@@ -90,8 +93,10 @@ class GroupCommit:
         self._timer: Timer | None = None
         self._timer_urgent = False
         self._checkpoint_asked_at = 0
+        self._together = False  # the gathering group must not be closed now
         self._stopped: Exception | None = None
         self._closing = False
+        self.refused: _Group | None = None  # found no room while the log closes
         self.applied_sequence = journal.next_sequence  # every frame below it has reached its segments
 
     # --- on the event loop
@@ -104,7 +109,7 @@ class GroupCommit:
         self.waiting_bytes += size
         if write.after_journal:
             group.journal_only = True
-        if group.size_bytes >= _GROUP_BYTES:
+        if group.size_bytes >= _GROUP_BYTES and not self._together:
             self.close_group()
             urgent = True
         elif urgent:
@@ -116,6 +121,21 @@ class GroupCommit:
         """What comes next goes into another group."""
         self._queue.append(self._gathering)
         self._gathering = _Group()
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """What is added inside goes into one group. It may share it with what has gathered, as long as that is little: writes
+        that must happen together should not wait in line for one sync each."""
+        if self._gathering.size_bytes >= _DIRECT_BYTES:
+            self.close_group()
+        self._together = True
+        try:
+            yield
+        finally:
+            self._together = False
+            if self._gathering.size_bytes >= _GROUP_BYTES:
+                self.close_group()
+                self._start_soon()
 
     def after(self, synced: Synced) -> None:
         if self._gathering.writes or self._queue:
@@ -129,6 +149,9 @@ class GroupCommit:
     def hurry(self) -> None:
         """Somebody waits for what has gathered."""
         self._gathering.urgent = True
+        self._start_soon()
+
+    def _start_soon(self) -> None:
         if self._syncing is None and not self._timer_urgent:
             self._start_in(0)
 
@@ -160,16 +183,19 @@ class GroupCommit:
         room = [True]
 
         def job() -> None:
+            began_s = self._clock.monotonic()
             room[0] = self._make_durable(group)
+            self.times.add(self._clock.monotonic() - began_s)
 
         def done(error: Exception | None) -> None:
-            if error is None and not room[0] and self._closing:
-                self._finish(group, OSError(errno.ENOSPC, "no room in the journal, and the log is closing"))
-            elif error is None and not room[0]:
-                self._wants_checkpoint()
-                self._clock.call_later(_RETRY_S, lambda: self._submit(group))  # the checkpoint makes room in the journal
-            else:
+            if error is not None or room[0]:
                 self._finish(group, error)
+                return
+            if self._closing:
+                self.refused = group
+            else:
+                self._clock.call_later(_RETRY_S, lambda: self._submit(group))
+            self._wants_checkpoint()  # it makes room in the journal
 
         self._worker.submit(job, done)
 
@@ -183,7 +209,7 @@ class GroupCommit:
             self.applied_sequence = self.journal.next_sequence
             for write in group.writes:
                 write.partition.now_durable(write)
-            for partition in {write.partition for write in group.writes}:
+            for partition in dict.fromkeys(write.partition for write in group.writes):
                 partition.tell_watchers()
             if self.journal.filled_files > self._checkpoint_asked_at:
                 self._checkpoint_asked_at = self.journal.filled_files
@@ -204,8 +230,16 @@ class GroupCommit:
             _tell(group.callbacks, error)
 
     def close(self) -> None:
-        """From now on no group waits for room."""
+        """From now on a group that finds no room waits for `try_again`, not for better times."""
         self._closing = True
+
+    def try_again(self, *, made_room: bool) -> None:
+        """The checkpoint that was wanted for the refused group has ended."""
+        group, self.refused = self.refused, None
+        if group is not None and made_room:
+            self._submit(group)
+        elif group is not None:
+            self._finish(group, OSError(errno.ENOSPC, "no room in the journal, and the log is closing"))
 
     # --- on the commit thread
 
@@ -244,10 +278,9 @@ class GroupCommit:
 
     def _sync_segments(self, segments: set[Segment], *, may_be_gone: bool = False) -> None:
         named: dict[str, list[Segment]] = {}  # whose name is not durable yet, by folder
-        for segment in segments:
+        for segment in sorted(segments, key=lambda segment: segment.path):  # an order that a test can repeat
             try:
-                with self._files.lend(segment.path) as file:
-                    file.sync()
+                self._files.sync(segment.path)
             except FileNotFoundError:
                 if not may_be_gone:  # trimmed meanwhile, or about to be written by this very group
                     raise

@@ -20,9 +20,13 @@ from headrace.clock import Clock, Timer
 from headrace.disk.memory import MemoryDisk
 from headrace.disk.port import Disk, FolderLocked
 from headrace.log.embedded import definitions
+from headrace.log.embedded.archive.archive import Archive, ArchiveOptions
+from headrace.log.embedded.archive.local import let_go
+from headrace.log.embedded.archive.rows import TABLE as ARCHIVED
 from headrace.log.embedded.checkpoint import Checkpoint, SyncFailed, read_checkpoint
 from headrace.log.embedded.checkpoints import Checkpoints
 from headrace.log.embedded.commit import LIMIT_BYTES, GroupCommit
+from headrace.log.embedded.compaction import CleanerSettings, Compaction
 from headrace.log.embedded.definitions import Definition
 from headrace.log.embedded.files import OpenFiles
 from headrace.log.embedded.journal import NO_SPACE, Journal
@@ -33,6 +37,7 @@ from headrace.log.embedded.opening import Opening
 from headrace.log.embedded.partition import EmbeddedPartition
 from headrace.log.embedded.retention import apply_retention, expired_before
 from headrace.log.embedded.segment import Segment
+from headrace.log.embedded.sync_times import SyncTimes
 from headrace.log.embedded.table import EmbeddedTable
 from headrace.log.embedded.threads import ThreadWorker, Worker
 from headrace.log.embedded.topics import EmbeddedTopic, Topics
@@ -44,7 +49,7 @@ from headrace.log.errors import (
     RecoveryFailed,
     StorageError,
 )
-from headrace.log.port import Durability, StorageInfo, Synced
+from headrace.log.port import Durability, OpenTransaction, StorageInfo, Synced
 
 logger = logging.getLogger("headrace.log")
 T = TypeVar("T")
@@ -71,6 +76,8 @@ class EmbeddedLog:
         retention_interval_s: float = 300.0,
         producer_expiration_ms: int = 86_400_000,
         folder: str = "",
+        archive: ArchiveOptions | None = None,
+        cleaner: CleanerSettings | None = None,
     ) -> None:
         self.disk = disk
         self.clock = clock
@@ -89,10 +96,13 @@ class EmbeddedLog:
         self._journal_shape = (journal_file_bytes, journal_files)
         self._reserve_bytes = reserve_bytes
         self._retention_interval_s = retention_interval_s
+        self._was_clean = True  # the last end left nothing to recover
         self._producer_expiration_ms = producer_expiration_ms
         self._tables: dict[tuple[str, int], EmbeddedTable] = {}
         self._timers: dict[str, Timer] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
+        self.archive = Archive(self, archive, random_bytes) if archive is not None else None
+        self.compaction = Compaction(self, cleaner or CleanerSettings(), random_bytes, reserve_bytes)
         self._pool: ThreadPoolExecutor | None = None
 
     # --- opening and closing
@@ -131,6 +141,8 @@ class EmbeddedLog:
             loop = asyncio.get_running_loop()
             self._commit_worker = self._commit_worker or ThreadWorker("headrace-commit", loop)
             self._keeper = self._keeper or ThreadWorker("headrace-keeper", loop)
+        else:  # whoever gives workers holds time still: no other thread then
+            self.compaction.worker = self._keeper
         size, count = self._journal_shape
         journal = Journal(self.disk, key=checkpoint.key, next_sequence=opening.next_sequence, file_bytes=size, files=count)
         self.commit = GroupCommit(
@@ -143,12 +155,16 @@ class EmbeddedLog:
             wants_checkpoint=self.checkpoint_soon,
         )
         self._restore_topics(opening)
+        self._was_clean = checkpoint.clean
         self.checkpoints.begin(opening.next_sequence, opening.broken)
         if opening.recovered:
             logger.warning("recovered %d partitions after an unclean end", opening.recovered)
-        self._schedule("space", _SPACE_EVERY_S, self._check_space)
-        self._schedule("checkpoint", _CHECKPOINT_EVERY_S, self.checkpoint_soon)
-        self._schedule("retention", self._retention_interval_s, lambda: self.spawn(self.apply_retention()))
+        self.schedule("space", _SPACE_EVERY_S, self._check_space)
+        self.schedule("checkpoint", _CHECKPOINT_EVERY_S, self.checkpoint_soon)
+        self.schedule("retention", self._retention_interval_s, lambda: self.spawn(self.apply_retention()))
+        self.compaction.start()
+        if self.archive is not None:
+            self.archive.start()
 
     def _restore_topics(self, opening: Opening) -> None:
         topics = self._topics
@@ -161,12 +177,22 @@ class EmbeddedLog:
         except StorageError as error:
             raise RecoveryFailed(f"the table of topics is damaged: {error}") from error
         self._tables[definitions.TABLE, 0] = topics.definitions
-        for key, value in list(topics.definitions.items()):
-            topic = topics.install(Definition.of(key, value))
+        found = [Definition.of(key, value) for key, value in topics.definitions.items()]
+        for definition in sorted(found, key=lambda one: one.name != ARCHIVED):  # it says what need not be on this disk
+            topic = topics.install(definition)
             if topic.resolved.durability is not Durability.MEMORY:
                 for partition in topic.partitions:
                     opening.restore(partition)
+            if definition.name == ARCHIVED:
+                self._restore_archive(opening, topic.partitions[0], {one.topic_id: one.name for one in found})
         opening.remove_orphans({topic_id: len(topic.partitions) for topic_id, topic in topics.by_id.items()})
+
+    def _restore_archive(self, opening: Opening, partition: EmbeddedPartition, names: Mapping[UUID, str]) -> None:
+        try:
+            table = self._tables[ARCHIVED, 0] = EmbeddedTable(self, partition)
+        except StorageError as error:
+            raise RecoveryFailed(f"the table of archived segments is damaged: {error}") from error
+        opening.archive = Archive.restore(self.archive, table, names)
 
     async def close(self) -> None:
         """Makes everything durable and leaves a clean checkpoint."""
@@ -175,19 +201,21 @@ class EmbeddedLog:
         self._closing = True
         if not isinstance(self.refusal, ReadOnly):
             self.refusal = StorageError("the log is closing")
-        self.commit.close()
         for timer in self._timers.values():
             timer.cancel()
         async with self.checkpoints.running:  # one that runs must be heard to its end: a sync in it may fail
             for task in self._tasks:
                 task.cancel()
+        if self.archive is not None:
+            await self.archive.close()
+        self.commit.close()
         try:
             if not isinstance(self.refusal, ReadOnly):
                 await self.synced()
                 await self.checkpoints.run(clean=True)
         finally:
             self.closed = True
-            for worker in (self._commit_worker, self._keeper):
+            for worker in (self._commit_worker, self.compaction.worker, self._keeper):
                 if worker is not None:
                     worker.close()
             if self._pool is not None:
@@ -222,6 +250,8 @@ class EmbeddedLog:
     async def configure_topic(self, name: str, config: Mapping[str, str]) -> None:
         self._topics.configure(name, config)
         await self.synced()
+        if self.archive is not None:
+            self.archive.archiver.wake()
 
     async def delete_topic(self, name: str) -> None:
         topic = self._topics.delete(name)
@@ -230,12 +260,15 @@ class EmbeddedLog:
         for partition in topic.partitions:
             self.checkpoints.forget(partition)
         await self.synced()
+        await self.compaction.left(topic.partitions)
         for partition in topic.partitions:
             partition.tell_watchers()
             for segment in partition.segments:
                 for path in partition.paths_of(segment):
                     self.files_for(partition).forget(path)
             self.files.forget(f"{partition.folder}/{PRODUCERS}")
+        if self.archive is not None:
+            self.archive.deleted(topic)
         disk = self._memory_files.disk if topic.resolved.durability is Durability.MEMORY else self.disk
         self._in_background(lambda: disk.remove_folder(topic.folder))
 
@@ -286,10 +319,8 @@ class EmbeddedLog:
             raise BatchTooLarge(f"more than {LIMIT_BYTES} bytes to be written together")
         for partition, batch in writes:
             partition.append_after_journal(batch, dry=True)
-        self.commit.close_group()
-        offsets = [partition.append_after_journal(batch) for partition, batch in writes]
-        self.commit.close_group()
-        return offsets
+        with self.commit.together():
+            return [partition.append_after_journal(batch) for partition, batch in writes]
 
     def storage_error(self, error: Exception) -> StorageError:
         """What to raise for an error of the disk while writing or reading."""
@@ -312,32 +343,47 @@ class EmbeddedLog:
                 self.refusal = DiskFull(f"{free} bytes are free, {self._reserve_bytes} are kept in reserve")
                 logger.error("writes are refused: %s", self.refusal)
                 self.spawn(self.apply_retention())  # perhaps something may go
+                if self.archive is not None:
+                    self.archive.archiver.wake()
             elif free >= self._reserve_bytes and isinstance(self.refusal, DiskFull):
                 self.refusal = None
                 logger.warning("there is room on the disk again: writes go on")
-        self._schedule("space", _SPACE_EVERY_S, self._check_space)
+        self.schedule("space", _SPACE_EVERY_S, self._check_space)
 
     # --- checkpoints
 
     def checkpoint_soon(self) -> None:
-        self._schedule("checkpoint", _CHECKPOINT_EVERY_S, self.checkpoint_soon)
-        if self.checkpoints.needed and not self.checkpoints.running.locked() and not self._closing:
+        self.schedule("checkpoint", _CHECKPOINT_EVERY_S, self.checkpoint_soon)
+        if self._closing:
+            if self.commit.refused is not None:
+                self.spawn(self._make_room())
+        elif self.checkpoints.needed and not self.checkpoints.running.locked():
             self.spawn(self.checkpoints.run())
+
+    async def _make_room(self) -> None:
+        """While the log closes, writes that wait for room in the journal get it, or are told that there is none."""
+        floor = self.commit.journal.floor
+        try:
+            await self.checkpoints.run()
+        finally:
+            self.commit.try_again(made_room=self.commit.journal.floor > floor)
 
     # --- retention
 
     async def apply_retention(self) -> None:
         """One pass over all partitions; the event loop gets its turn after each."""
-        self._schedule("retention", self._retention_interval_s, lambda: self.spawn(self.apply_retention()))
+        self.schedule("retention", self._retention_interval_s, lambda: self.spawn(self.apply_retention()))
         now_ms = self.clock.now_ms()
         for topic in list(self._topics.by_name.values()):
             for partition in topic.partitions:
-                if partition.segments and not partition.broken:
+                if (partition.segments or partition.archived) and not partition.broken:
                     partition.expire_producers(now_ms - self._producer_expiration_ms)
                     if not topic.internal:
                         partition.learn_last_segment()
                         before = await self.in_thread(partial(expired_before, partition, now_ms))
                         await apply_retention(partition, before)
+                        if partition.archived is not None:
+                            await let_go(self, partition)
 
     def remove_segments(self, partition: EmbeddedPartition, segments: Sequence[Segment]) -> None:
         files = self.files_for(partition)
@@ -354,6 +400,21 @@ class EmbeddedLog:
                     continue
 
         self._in_background(job)
+
+    # --- transactions
+
+    def open_transactions(self) -> list[OpenTransaction]:
+        if self._was_clean:
+            return []
+        found = []
+        for topic in self._topics.by_name.values():
+            for partition in topic.partitions:
+                if not topic.internal and partition.end_offset:
+                    try:
+                        found += partition.open_transactions()
+                    except StorageError as error:
+                        logger.error("transactions of %s-%d are not known: %s", partition.topic, partition.index, error)
+        return found
 
     # --- tables and leases
 
@@ -382,6 +443,10 @@ class EmbeddedLog:
             yield EmbeddedLease(self, name, token, await self.table(table, slot))
 
     # --- the machine room
+
+    @property
+    def sync_times(self) -> SyncTimes:
+        return self.commit.times
 
     def storage(self) -> StorageInfo:
         return StorageInfo(self.folder, self.disk.total_bytes(), self.disk.free_bytes())
@@ -423,7 +488,7 @@ class EmbeddedLog:
         assert self._keeper is not None
         self._keeper.submit(job, done)
 
-    def _schedule(self, name: str, delay_s: float, callback: Callable[[], None]) -> None:
+    def schedule(self, name: str, delay_s: float, callback: Callable[[], None]) -> None:
         if name in self._timers:
             self._timers[name].cancel()
         if not self.closed:

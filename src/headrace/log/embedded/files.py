@@ -4,10 +4,15 @@ The file that was opened or asked for longest ago is closed when the bound is re
 to make room, so what it got from `get` stays open until it asks for another one. Other threads hold a file with `lend`; a lent
 file is not closed until it is given back, and may pass the bound for that long: a file that only another thread wanted is
 closed by it when there are too many.
+
+Two threads sync: one for a group commit, one for a checkpoint. After a sync that failed, the kernel has dropped what it could
+not write, and the next sync of that file succeeds without having written it. So a file is synced by one thread at a time, and
+never again once that has failed: nobody may promise what another thread's failure has lost.
 """
 
 from __future__ import annotations
 
+import errno
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -26,6 +31,9 @@ class OpenFiles:
         self._never_got: set[File] = set()  # opened by `lend`, and the event loop has not asked for it
         self._orphans: set[File] = set()  # forgotten while lent; closed when given back
         self._guard = threading.Lock()
+        self._syncing: set[str] = set()
+        self._lost: set[str] = set()  # whose sync failed
+        self._synced = threading.Condition()
 
     def get(self, path: str, *, create: bool = False) -> File:
         """For the event loop's thread; good until it asks for another file, or as long as it is not `closed`."""
@@ -70,6 +78,24 @@ class OpenFiles:
             self._never_got.remove(file)
             del self._open[path]
             file.close()
+
+    def sync(self, path: str) -> None:
+        with self.lend(path) as file:
+            with self._synced:
+                while path in self._syncing:
+                    self._synced.wait()
+                if path in self._lost:
+                    raise OSError(errno.EIO, f"an earlier sync of {path} failed")
+                self._syncing.add(path)
+            try:
+                file.sync()
+            except OSError:
+                self._lost.add(path)
+                raise
+            finally:
+                with self._synced:
+                    self._syncing.remove(path)
+                    self._synced.notify_all()
 
     def forget(self, path: str) -> None:
         """Closes the file before it is removed or renamed."""

@@ -54,6 +54,11 @@ class SparseIndex:
         number = bisect_left(self._timestamps, timestamp_ms) - 1  # they never fall: each is the largest so far
         return self.entry(number)[:2] if number >= 0 else (0, 0)
 
+    def position_from(self, position: int) -> int | None:
+        """The first indexed batch that begins at or behind this position."""
+        number = bisect_left(self._places, position, key=lambda place: place & _LOW)
+        return self._places[number] & _LOW if number < len(self._places) else None
+
     def cut(self, size: int) -> None:
         """Forgets entries at or behind this position."""
         while self._places and self._places[-1] & _LOW >= size:

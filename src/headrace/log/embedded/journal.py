@@ -148,6 +148,7 @@ def read_frames(disk: Disk, key: bytes, floor: int) -> tuple[list[list[Entry]], 
     highest = floor - 1
     for name in disk.list(JOURNAL):
         file = disk.open(f"{JOURNAL}/{name}")
+        file.drop_cached(0)  # a frame whose sync failed must not be there today and gone tomorrow
         content = file.read(0, file.size())
         file.close()
         for sequence, entries in _parse(content, key):

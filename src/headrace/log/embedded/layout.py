@@ -6,7 +6,9 @@ journal/0 … 2                                    the ring of journal files
 topics/<name>.<topic id>/<partition>/
     <base offset, 20 digits>.log                 record batches, byte for byte as they cross the wire
     <base offset, 20 digits>.index               sparse index of that segment
-    producers                                    idempotent producers' state
+    producers                                    state of producers and of their transactions
+    <base offset, 20 digits>.<number>.log        a cleaned copy of one or more segments; .index beside it
+    compacted                                    which cleaned copies hold
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ CHECKPOINT = "checkpoint"
 JOURNAL = "journal"
 TOPICS = "topics"
 PRODUCERS = "producers"
+COMPACTED = "compacted"
 
 _NAME_KEPT = 200  # a topic's name may have 249 characters, a file's 255, and the id needs 33 of them
 
@@ -33,14 +36,29 @@ def topic_id_of(folder_name: str) -> UUID | None:
         return None
 
 
-def segment_path(partition_folder: str, base_offset: int) -> str:
-    return f"{partition_folder}/{base_offset:020d}.log"
+def segment_path(partition_folder: str, base_offset: int, number: int = 0) -> str:
+    """`number` is that of a cleaned copy; 0 for a segment as it was written."""
+    return f"{partition_folder}/{base_offset:020d}.{number}.log" if number else f"{partition_folder}/{base_offset:020d}.log"
 
 
-def index_path(partition_folder: str, base_offset: int) -> str:
-    return f"{partition_folder}/{base_offset:020d}.index"
+def index_path(partition_folder: str, base_offset: int, number: int = 0) -> str:
+    return index_of(segment_path(partition_folder, base_offset, number))
+
+
+def index_of(path: str) -> str:
+    """The index beside a segment."""
+    return path.removesuffix(".log") + ".index"
 
 
 def segment_base(file_name: str) -> int | None:
     stem, dot, suffix = file_name.partition(".")
     return int(stem) if dot and suffix == "log" and len(stem) == 20 and stem.isdigit() else None
+
+
+def copy_of(file_name: str) -> tuple[int, int] | None:
+    """Base offset and number of a cleaned copy."""
+    stem, _, rest = file_name.partition(".")
+    number, _, suffix = rest.partition(".")
+    if suffix == "log" and len(stem) == 20 and stem.isdigit() and number.isdigit() and number.isascii():
+        return int(stem), int(number)
+    return None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from headrace.log.embedded.table import EmbeddedTable
 from headrace.log.errors import Fenced, UnknownTopic
-from headrace.log.port import Append
+from headrace.log.port import Append, TableRows
 
 if TYPE_CHECKING:
     from headrace.log.embedded.engine import EmbeddedLog
@@ -27,7 +27,9 @@ class EmbeddedLease:
     def lost(self) -> bool:
         return self._log.closed
 
-    async def commit(self, rows: Mapping[bytes, bytes | None], appends: Sequence[Append] = ()) -> list[int]:
+    def put(
+        self, rows: Mapping[bytes, bytes | None], appends: Sequence[Append] = (), others: Sequence[TableRows] = ()
+    ) -> list[int]:
         if self.lost:
             raise Fenced(f"{self.name} belongs to nobody any more: the log is closed")
         log = self._log
@@ -37,10 +39,18 @@ class EmbeddedLease:
             if partition is None:
                 raise UnknownTopic(f"{append.topic}-{append.partition}")
             targets.append((partition, append.batch))
-        if rows:
-            targets.append((self.table.partition, self.table.batch(rows)))
+        tables = [(self.table, rows)] if rows else []
+        for other in others:
+            if other.rows:
+                assert isinstance(other.table, EmbeddedTable)
+                tables.append((other.table, other.rows))
+        targets += [(table.partition, table.batch(new)) for table, new in tables]
         offsets = log.append_together(targets)
-        if rows:
-            self.table.applied(rows)
-        await log.synced()
+        for table, new in tables:
+            table.applied(new)
         return offsets[: len(appends)]
+
+    async def commit(self, rows: Mapping[bytes, bytes | None], appends: Sequence[Append] = ()) -> list[int]:
+        offsets = self.put(rows, appends)
+        await self._log.synced()
+        return offsets

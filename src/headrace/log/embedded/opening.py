@@ -5,16 +5,21 @@ from __future__ import annotations
 import logging
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from uuid import UUID
 
 from headrace.disk.port import Disk
+from headrace.log.embedded.archive.archive import Archive
+from headrace.log.embedded.archive.local import local_floor
 from headrace.log.embedded.checkpoint import Checkpoint, Row
+from headrace.log.embedded.compaction_manifest import NONE, Manifest, problem_with, read_manifest, sweep
 from headrace.log.embedded.files import OpenFiles
 from headrace.log.embedded.journal import Entry, read_frames
 from headrace.log.embedded.layout import TOPICS, topic_id_of
 from headrace.log.embedded.partition import EmbeddedPartition
 from headrace.log.embedded.recovery import Promise, open_clean, recover, redo
+from headrace.log.embedded.segment import Segment
+from headrace.log.errors import StorageError
 
 logger = logging.getLogger("headrace.log")
 
@@ -32,6 +37,7 @@ class Opening:
     entries: dict[Place, list[Entry]] = field(default_factory=dict)
     recovered: int = 0
     broken: dict[Place, Row] = field(default_factory=dict)
+    archive: Archive | None = None  # once its rows are known
 
     @classmethod
     def of(cls, disk: Disk, files: OpenFiles, checkpoint: Checkpoint) -> Opening:
@@ -52,21 +58,58 @@ class Opening:
         if self.checkpoint.clean and (row is None or row.promised_end <= row.end_offset):
             if row is None:
                 return
-            found = open_clean(self.disk, self.files, partition.folder, row, interval)
+            start = row.start_offset
+            local = self._local_start(partition, start)
+            manifest, problem = self._compacted(partition.folder, row, local)
+            there = replace(row, start_offset=local)
+            found = open_clean(self.disk, self.files, partition.folder, there, interval, manifest)
         else:
             entries = self.entries.get(place, [])
             promise = redo(self.disk, partition.folder, entries, row) if entries else Promise(row.start_offset if row else 0)
             if row is None and not entries and not self.disk.list(partition.folder):
                 return
-            found = recover(self.disk, self.files, partition.folder, row, promise, interval)
+            start = promise.start_offset
+            local = promise.start_offset = self._local_start(partition, start)
+            manifest, problem = self._compacted(partition.folder, row, local)
+            found = recover(self.disk, self.files, partition.folder, row, promise, interval, manifest)
             self.recovered += found.changed
+        if problem:
+            found.broken, found.row = problem, found.row or row
+        if found.segments and found.segments[-1].number:  # a cleaned copy is never written to
+            found.segments.append(Segment(self.files, partition.folder, found.end_offset, interval))
+        partition.manifest = manifest
+        if local > start:  # what lies between is in the archive
+            found.start_offset = start
+            found.end_offset = max(found.end_offset, local)
+            found.row = replace(found.row, start_offset=start) if found.row is not None else None
         partition.restore(found.segments, found.start_offset, found.end_offset, found.producers_from)
+        if self.archive is not None:
+            self.archive.claim(partition)
         if found.row is not None:
             partition.broken = found.broken
             self.broken[place] = found.row
             logger.error("partition %s-%d is damaged and refuses writes: %s", partition.topic, partition.index, found.broken)
         else:
             partition.learn_producers()
+
+    def _compacted(self, folder: str, row: Row | None, start_offset: int) -> tuple[Manifest, str]:
+        """Which segments are cleaned copies, and what is wrong with them, if anything; what a cleaning left behind goes."""
+        if row is None:
+            return NONE, ""
+        try:
+            manifest = read_manifest(self.disk, folder)
+        except StorageError as error:
+            return NONE, str(error)
+        problem = problem_with(self.disk, folder, manifest, start_offset)
+        if not problem:
+            sweep(self.disk, self.files, folder, manifest)
+        return manifest, problem
+
+    def _local_start(self, partition: EmbeddedPartition, start_offset: int) -> int:
+        if self.archive is None:
+            return start_offset
+        rows = self.archive.rows_of((partition.topic_id, partition.index))
+        return local_floor(self.disk, self.files, partition.folder, rows, start_offset)
 
     def remove_orphans(self, known: Mapping[UUID, int]) -> None:
         """Folders of topics whose deletion was under way, and of partitions that were never promised: their numbers will be

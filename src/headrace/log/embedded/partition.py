@@ -9,26 +9,28 @@ from __future__ import annotations
 
 import logging
 from bisect import bisect_right
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 from typing import TYPE_CHECKING
 from uuid import UUID
 
 from headrace.disk.port import Buffer
-from headrace.log.embedded import definitions, times
+from headrace.log.embedded import compaction_manifest, definitions, times
 from headrace.log.embedded.admission import (
     COMPRESSION,
     CONTROL,
+    TRANSACTIONAL,
     Checked,
     check_from_client,
     check_timestamps,
     is_picky,
     prepare,
 )
+from headrace.log.embedded.archive.rows import TABLE as ARCHIVED
 from headrace.log.embedded.commit import Write
 from headrace.log.embedded.journal import BATCH, TRIM, Entry
-from headrace.log.embedded.layout import index_path
-from headrace.log.embedded.producers import Producers
-from headrace.log.embedded.reading import CachedReads, WouldWait, read_waiting
+from headrace.log.embedded.layout import index_of
+from headrace.log.embedded.producers import Producers, marker_in
+from headrace.log.embedded.reading import CachedReads, WouldWait, committed_part, read_waiting
 from headrace.log.embedded.saving import load_producers
 from headrace.log.embedded.segment import Segment
 from headrace.log.errors import (
@@ -39,16 +41,19 @@ from headrace.log.errors import (
     OffsetOutOfRange,
     StorageError,
 )
-from headrace.log.port import ActiveProducer, Changed, Durability, TimedOffset
+from headrace.log.port import ActiveProducer, Changed, Durability, OpenTransaction, TimedOffset
 from headrace.log.topic_config import TopicConfig
 from headrace.record import BatchError, check_batch, check_records, stamp_append_time, stamp_batch
+from headrace.record.control import EndTransactionMarker
 
 if TYPE_CHECKING:
+    from headrace.log.embedded.archive.parts import ArchivedPart
     from headrace.log.embedded.engine import EmbeddedLog
 
 logger = logging.getLogger("headrace.log")
 
 _FSYNC = Durability.FSYNC
+_MAKE_ROOM = (definitions.TABLE, ARCHIVED)  # to delete a topic, or to archive it, must stay possible on a full disk
 _LAST_SEQUENCE = 0x7FFF_FFFF
 _NO_LIMIT_MS = 0x7FFF_FFFF_FFFF_FFFF
 _MAX_RELATIVE_OFFSET = 0x7FFF_FFFF
@@ -61,6 +66,7 @@ class EmbeddedPartition:
         "_picky",
         "_producers",
         "append_time_ms",
+        "archived",
         "bases",
         "broken",
         "checkpointed_base",
@@ -73,6 +79,7 @@ class EmbeddedPartition:
         "index",
         "leader_epoch",
         "log",
+        "manifest",
         "pending_reserved",
         "producers_changed",
         "producers_from",
@@ -98,6 +105,7 @@ class EmbeddedPartition:
         self.append_time_ms = -1
         self.leader_epoch = 0
         self.start_offset = self.high_watermark = self.end_offset = 0
+        self.archived: ArchivedPart | None = None  # what lies in the archive; the newest of it may be here, too
         self.segments: list[Segment] = []
         self.bases: list[int] = []
         self.readable: tuple[Segment | None, int] = (None, 0)  # readers stop in this segment, at this position
@@ -111,6 +119,7 @@ class EmbeddedPartition:
         self.pending_reserved = 0  # writes that reach their segment only after the journal has them
         self.watchers: list[Changed] = []
         self.broken = ""  # what recovery found wrong, when it must not guess
+        self.manifest = compaction_manifest.NONE  # which segments are cleaned copies
 
     def restore(self, segments: list[Segment], start_offset: int, end_offset: int, producers_from: int) -> None:
         """Takes what a checkpoint or recovery knows."""
@@ -159,7 +168,7 @@ class EmbeddedPartition:
         if log.refusal is not None or self.broken:
             self._refuse()
         size = len(batch)
-        if size > config.max_message_bytes:
+        if size > config.max_message_bytes and not attributes & CONTROL:
             raise BatchTooLarge(f"a batch of {size} bytes, where max.message.bytes allows {config.max_message_bytes}")
         now_ms = log.clock.now_ms()
         if self._picky and not attributes & CONTROL:
@@ -175,13 +184,19 @@ class EmbeddedPartition:
         ):
             check_timestamps(batch, config, now_ms)
         last_sequence = -1
+        marker: EndTransactionMarker | None = None
         if producer_id >= 0:
             if sequence >= 0:
                 last_sequence = (sequence + last_delta) & _LAST_SEQUENCE
-                known = self.producers.duplicate_of(producer_id, epoch, sequence, last_sequence)
+                transactional = attributes & TRANSACTIONAL
+                known = self.producers.duplicate_of(producer_id, epoch, sequence, last_sequence, transactional)
                 if known is not None:
                     return known
-            elif not attributes & CONTROL:
+            elif attributes & CONTROL:
+                marker = marker_in(batch)
+                if marker is not None:
+                    self.producers.check_marker(producer_id, epoch, marker)
+            else:
                 raise InvalidBatch("an idempotent producer's batch without a sequence number")
         base_offset = self.end_offset
         stamp_batch(batch, 0, base_offset, self.leader_epoch)
@@ -205,7 +220,10 @@ class EmbeddedPartition:
         end_offset = self.end_offset = base_offset + last_delta + 1
         self._last_batch = (base_offset, position)
         if producer_id >= 0:
-            self.producers.note(producer_id, epoch, sequence, last_sequence, base_offset, now_ms)
+            producers = self.producers
+            producers.note(producer_id, epoch, sequence, last_sequence, base_offset, now_ms, self.high_watermark)
+            if attributes & TRANSACTIONAL:
+                producers.note_transaction(producer_id, base_offset, marker)
             self.producers_changed = True
         if after_journal or self.durability is _FSYNC:
             log.commit.add(
@@ -237,7 +255,7 @@ class EmbeddedPartition:
 
     def _refuse(self) -> None:
         refusal = self.log.refusal
-        reserved = isinstance(refusal, DiskFull) and self.topic == definitions.TABLE  # to delete a topic must stay possible
+        reserved = isinstance(refusal, DiskFull) and self.topic in _MAKE_ROOM
         if refusal is not None and not reserved:
             raise refusal.with_traceback(None)
         if self.broken:
@@ -274,6 +292,24 @@ class EmbeddedPartition:
         """Begins a new segment, unless the last one is empty; so that the one before can be removed."""
         if self.segments and self.segments[-1].size:
             self._roll(-1)
+
+    def roll_for_cleaning(self) -> None:
+        """Begins a new segment although nothing is to be written, so that a checkpoint can close the one before for good."""
+        self.roll_now()
+        if self.segments and self.high_watermark == self.end_offset and not self.pending_reserved:
+            self.readable = (self.segments[-1], self.segments[-1].size)
+        self.log.checkpoints.changed.add(self)
+
+    def replace_segments(self, old: Sequence[Segment], copy: Segment) -> list[Segment]:
+        """A cleaned copy stands for these segments from now on. Returns those that are needed no more: the old ones that were
+        still there, or the copy, when all of them were trimmed meanwhile."""
+        present = [segment for segment in old if segment in self.segments]
+        if not present:
+            return [copy]
+        first = self.segments.index(present[0])
+        self.segments[first : first + len(present)] = [copy]
+        self.bases[first : first + len(present)] = [copy.base_offset]
+        return present
 
     @property
     def producers(self) -> Producers:
@@ -326,7 +362,25 @@ class EmbeddedPartition:
 
     # --- reading
 
-    def read(self, offset: int, max_bytes: int, *, at_least_one: bool = True) -> Buffer | Awaitable[Buffer]:
+    @property
+    def last_stable_offset(self) -> int:
+        producers = self._producers
+        if producers is None:
+            producers = self.producers
+        if not producers.transactions.unsettled:
+            return self.high_watermark
+        return max(self.start_offset, producers.transactions.stable_end(self.high_watermark))
+
+    def aborted(self, from_offset: int, to_offset: int) -> list[tuple[int, int]]:
+        return self.producers.transactions.aborted(from_offset, to_offset)
+
+    def read(
+        self, offset: int, max_bytes: int, *, at_least_one: bool = True, committed: bool = False
+    ) -> Buffer | Awaitable[Buffer]:
+        if committed and (stable := self.last_stable_offset) < self.high_watermark:
+            if self.start_offset <= stable <= offset <= self.end_offset:
+                return b""
+            return committed_part(self.read(offset, max_bytes, at_least_one=at_least_one), stable)
         if offset < self.start_offset or offset > self.end_offset:
             if self.broken and offset > self.end_offset:
                 raise StorageError(self.broken)  # perhaps it was there: no reason for a reader to go elsewhere
@@ -335,28 +389,54 @@ class EmbeddedPartition:
             if self.broken:
                 raise StorageError(self.broken)
             return b""
-        segment = self.segments[bisect_right(self.bases, offset) - 1]
+        number = bisect_right(self.bases, offset) - 1
+        if number < 0 and self.archived is not None:
+            return self.archived.archive.read(self, offset, max_bytes, at_least_one)
+        segment = self.segments[number]
         limit = self.readable[1] if segment is self.readable[0] else segment.size
         base, position = self._last_batch
         try:
             if 0 <= base <= offset and segment is self.segments[-1] and limit - position <= max_bytes:
-                data = segment.file().read_cached(position, limit - position)  # a reader at the tail: the newest batch
-                if data is not None:
-                    return data
-            return segment.read(CachedReads(segment), offset, max_bytes, limit, at_least_one)
+                newest = segment.file().read_cached(position, limit - position)  # a reader at the tail: the newest batch
+                if newest is not None:
+                    return newest
+            data = segment.read(CachedReads(segment), offset, max_bytes, limit, at_least_one)
+            if data is None:  # the offset lies behind the last batch of a cleaned copy: what follows begins the next segment
+                segment = self.segments[number + 1]
+                limit = self.readable[1] if segment is self.readable[0] else segment.size
+                data = segment.read(CachedReads(segment), offset, max_bytes, limit, at_least_one)
+            return data or b""
         except WouldWait:
-            return self.log.in_thread(lambda: read_waiting(segment, offset, max_bytes, limit, at_least_one))
+            return self._read_later(number, offset, max_bytes, at_least_one)
         except FileNotFoundError as error:
             raise OffsetOutOfRange(f"offset {offset} was just removed by retention") from error
         except OSError as error:
             raise self.log.storage_error(error) from error
 
+    def _read_later(self, number: int, offset: int, max_bytes: int, at_least_one: bool) -> Awaitable[Buffer]:
+        readable, end = self.readable
+        segments = [(s, end if s is readable else s.size) for s in self.segments[number : number + 2]]
+        reading = self.log.in_thread(lambda: read_waiting(segments, offset, max_bytes, at_least_one))
+
+        async def result() -> Buffer:
+            try:
+                return await reading
+            except FileNotFoundError:  # the segment was trimmed, or a cleaned copy stands for it now
+                data = self.read(offset, max_bytes, at_least_one=at_least_one)
+                return await data if isinstance(data, Awaitable) else data
+
+        return result()
+
     def readable_bytes(self, offset: int, max_bytes: int) -> int:
         if not self.start_offset <= offset < self.high_watermark:
             return 0
-        number = bisect_right(self.bases, offset) - 1
+        number = max(0, bisect_right(self.bases, offset) - 1)
         segment, limit = self.readable
         total = 0
+        if self.archived is not None:
+            total = self.archived.bytes_from(offset, self.bases[0] if self.bases else self.end_offset, max_bytes)
+            if total >= max_bytes:
+                return max_bytes
         for found in self.segments[number:]:
             begin = found.index.before_offset(offset - found.base_offset)[1] if found.base_offset <= offset else 0
             total += max(0, (limit if found is segment else found.size) - begin)
@@ -365,20 +445,54 @@ class EmbeddedPartition:
         return min(total, max_bytes)
 
     def active_producers(self) -> list[ActiveProducer]:
+        producers = self.producers
         return [
-            ActiveProducer(producer_id, producer.epoch, producer.last_sequence, producer.last_timestamp_ms)
-            for producer_id, producer in self.producers.by_id.items()
+            ActiveProducer(
+                producer_id,
+                producer.epoch,
+                producer.last_sequence,
+                producer.last_timestamp_ms,
+                producer.coordinator_epoch,
+                producers.transactions.open.get(producer_id, -1),
+            )
+            for producer_id, producer in producers.by_id.items()
+        ]
+
+    def open_transactions(self) -> list[OpenTransaction]:
+        producers = self.producers
+        return [
+            OpenTransaction(self.topic, self.index, producer_id, producer.epoch, producer.coordinator_epoch, first)
+            for producer_id, first in producers.transactions.open.items()
+            if (producer := producers.by_id.get(producer_id)) is not None
         ]
 
     async def offset_at(self, timestamp_ms: int) -> TimedOffset | None:
         segments = self._readable_segments()
         start, end = self.start_offset, self.high_watermark
-        return await self.log.in_thread(lambda: times.first_at(segments, timestamp_ms, start, end))
+        if self.archived is not None:
+            found = await self.archived.archive.first_at(self, timestamp_ms)
+            if found is not None:
+                return found
+        try:
+            return await self.log.in_thread(lambda: times.first_at(segments, timestamp_ms, start, end))
+        except FileNotFoundError:  # a segment was trimmed, or left for the archive
+            if segments[:1] == self.segments[:1]:
+                raise
+            return await self.offset_at(timestamp_ms)
 
     async def latest_timestamp(self) -> TimedOffset | None:
         segments = self._readable_segments()
         start, end = self.start_offset, self.high_watermark
-        return await self.log.in_thread(lambda: times.newest(segments, start, end))
+        older = await self.archived.archive.newest(self) if self.archived is not None else None
+        try:
+            found = await self.log.in_thread(lambda: times.newest(segments, start, end))
+        except FileNotFoundError:  # a segment was trimmed, or left for the archive
+            if segments[:1] == self.segments[:1]:
+                raise
+            return await self.latest_timestamp()
+        if older is not None and (found is None or older.timestamp_ms >= found.timestamp_ms):
+            return older
+        return found
 
     def _readable_segments(self) -> list[Segment]:
         self.learn_last_segment()
@@ -398,6 +512,8 @@ class EmbeddedPartition:
             self.note_trim(before)
             await self.log.synced()
             self.drop_segments()
+            if self.archived is not None:
+                self.archived.archive.trimmed(self)
         return self.start_offset
 
     def note_trim(self, before: int) -> None:
@@ -405,6 +521,8 @@ class EmbeddedPartition:
         if refusal is not None and not isinstance(refusal, DiskFull):  # to trim is how a full disk gets room
             raise refusal.with_traceback(None)
         self.start_offset = before
+        if self._producers is not None:
+            self._producers.transactions.trimmed(before)
         self.log.checkpoints.changed.add(self)  # the next checkpoint must say so: the journal forgets it
         if self.durability is not Durability.MEMORY:
             entry = Entry(TRIM, self.topic_id, self.index, 0, before, b"")
@@ -420,12 +538,46 @@ class EmbeddedPartition:
             del self.segments[:count], self.bases[:count]
             self.log.remove_segments(self, gone)
 
+    def drop_archived(self, before: int) -> None:
+        """Removes the local files of segments that lie wholly below an offset and are in the archive."""
+        before = min(before, self.archived_end_offset)
+        count = 0
+        while count + 1 < len(self.segments) and self.bases[count + 1] <= before:
+            count += 1
+        gone = self.segments[:count]
+        if gone:
+            del self.segments[:count], self.bases[:count]
+            self.log.remove_segments(self, gone)
+
+    @property
+    def local_start_offset(self) -> int:
+        return max(self.start_offset, self.bases[0] if self.bases else self.end_offset)
+
+    @property
+    def archives(self) -> bool:
+        return self.config.remote_storage_enable
+
+    @property
+    def archived_end_offset(self) -> int:
+        return self.archived.end_offset if self.archived is not None else -1
+
+    @property
+    def archived_bytes(self) -> int:
+        return self.archived.size_bytes if self.archived is not None else 0
+
     @property
     def size_bytes(self) -> int:
         return sum(segment.size for segment in self.segments)
 
+    @property
+    def dirty_bytes(self) -> int:
+        if not self.config.compact:
+            return 0
+        clean = bisect_right(self.bases, max(self.manifest.dirty_offset, self.start_offset)) - 1  # segments before this one
+        return sum(segment.size for segment in self.segments[max(0, clean) :])
+
     def paths_of(self, segment: Segment) -> tuple[str, str]:
-        return segment.path, index_path(self.folder, segment.base_offset)
+        return segment.path, index_of(segment.path)
 
     # --- the checkpoint
 

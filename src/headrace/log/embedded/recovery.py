@@ -8,7 +8,8 @@ and what is whole, sound and next in line is kept. The first thing that is not e
     inside what was promised                it is damage: the partition keeps what lies before, refuses everything else,
                                             and says so, until somebody restores it. Recovery never guesses.
 
-All that is kept is synced before the journal may be used again.
+What is read is what the device has, and not what memory shows of it: after a failed sync the two may differ until the machine
+is started again. All that is kept is synced before the journal may be used again.
 """
 
 from __future__ import annotations
@@ -18,10 +19,11 @@ from dataclasses import dataclass, replace
 
 from headrace.disk.port import Disk
 from headrace.log.embedded.checkpoint import Row
+from headrace.log.embedded.compaction_manifest import NONE, Manifest
 from headrace.log.embedded.files import OpenFiles
 from headrace.log.embedded.index import ENTRY_BYTES, SparseIndex
 from headrace.log.embedded.journal import BATCH, Entry
-from headrace.log.embedded.layout import index_path, segment_base, segment_path
+from headrace.log.embedded.layout import index_of, index_path, segment_base, segment_path
 from headrace.log.embedded.segment import Segment
 
 _Found = list[tuple[int, str]]  # base offset and path of each segment's file
@@ -81,16 +83,16 @@ def _shortened(disk: Disk, folder: str, row: Row | None) -> bool:
     return row is not None and disk.exists(path) and disk.size(path) < row.position
 
 
-def open_clean(disk: Disk, files: OpenFiles, folder: str, row: Row, interval: int) -> Recovered:
+def open_clean(disk: Disk, files: OpenFiles, folder: str, row: Row, interval: int, manifest: Manifest = NONE) -> Recovered:
     """After a clean end the checkpoint is the whole truth; only that the files are there is looked at."""
-    kept, _ = _without_trimmed(_segments(disk, folder), row, row.start_offset)
+    kept, _ = _without_trimmed(_segments(disk, folder, manifest), row, row.start_offset)
     sizes = {base: disk.size(path) for base, path in kept}
     whole = row.position <= sizes.get(row.segment_base, 0)
     begins = min(sizes, default=row.end_offset) <= row.start_offset
     if not whole or not begins:
-        return recover(disk, files, folder, row, Promise(row.start_offset), interval)
+        return recover(disk, files, folder, row, Promise(row.start_offset), interval, manifest)
     segments = [
-        Segment(files, folder, base, interval, row.position if base == row.segment_base else size)
+        Segment(files, folder, base, interval, row.position if base == row.segment_base else size, manifest.number_of(base))
         for base, size in sizes.items()
         if base <= row.segment_base
     ]
@@ -107,15 +109,24 @@ def open_clean(disk: Disk, files: OpenFiles, folder: str, row: Row, interval: in
     return Recovered(segments, row.start_offset, row.end_offset, producers_from=row.producers_end, changed=False)
 
 
-def recover(disk: Disk, files: OpenFiles, folder: str, row: Row | None, promise: Promise, interval: int) -> Recovered:
+def recover(
+    disk: Disk,
+    files: OpenFiles,
+    folder: str,
+    row: Row | None,
+    promise: Promise,
+    interval: int,
+    manifest: Manifest = NONE,
+) -> Recovered:
     """Finds the end of one partition after a crash."""
     start_offset = promise.start_offset
     promised_end = max(promise.end_offset, row.promised_end if row else 0)
     if promised_end <= start_offset:
         promised_end = 0  # all of it was trimmed
-    found, trimmed = _without_trimmed(_segments(disk, folder), row, start_offset)
+    found, trimmed = _without_trimmed(_segments(disk, folder, manifest), row, start_offset)
     _remove(disk, files, folder, trimmed)
-    if row is not None and (row.position == 0 or any(base == row.segment_base for base, _ in found)):
+    begun = {base for base, _ in found}
+    if row is not None and (row.segment_base in begun or (row.position == 0 and row.segment_base >= start_offset)):
         safe = row
     else:  # nothing of it was checkpointed, or a trim took that segment away
         first = found[0][0] if found and found[0][0] <= start_offset else start_offset
@@ -129,7 +140,7 @@ def recover(disk: Disk, files: OpenFiles, folder: str, row: Row | None, promise:
     )
     surplus = []
     for number, (base, path) in enumerate(found):
-        segment = Segment(files, folder, base, interval, disk.size(path))
+        segment = Segment(files, folder, base, interval, disk.size(path), manifest.number_of(base))
         if base < safe.segment_base:
             result.segments.append(segment)
         elif result.broken:
@@ -171,6 +182,8 @@ def _take_segment(result: Recovered, segment: Segment, position: int, promised_e
         result.broken = f"{segment.path} has {size} bytes where {position} were safe"
         position, result.end_offset = 0, segment.base_offset
     valid = position
+    with files.lend(segment.path) as file:
+        file.drop_cached(position)
     for start, _, last, _, length in segment.batches(position, size, result.end_offset):
         valid, result.end_offset = start + length, last + 1
     if valid < size and not result.broken:
@@ -184,7 +197,8 @@ def _take_segment(result: Recovered, segment: Segment, position: int, promised_e
             result.changed = True
     result.changed = result.changed or valid > position
     _cut_index(files, segment, position)
-    result.segments.append(Segment(files, segment.folder, segment.base_offset, segment.index_interval, valid))
+    interval = segment.index_interval
+    result.segments.append(Segment(files, segment.folder, segment.base_offset, interval, valid, segment.number))
 
 
 def _cut_index(files: OpenFiles, segment: Segment, position: int) -> None:
@@ -202,9 +216,13 @@ def _cut_index(files: OpenFiles, segment: Segment, position: int) -> None:
         file.sync()
 
 
-def _segments(disk: Disk, folder: str) -> _Found:
+def _segments(disk: Disk, folder: str, manifest: Manifest) -> _Found:
+    """Those that hold: cleaned copies, and what none of them stands for."""
     bases = [base for name in disk.list(folder) if (base := segment_base(name)) is not None]
-    return [(base, segment_path(folder, base)) for base in sorted(bases)]
+    for copy in manifest.copies:
+        bases = [base for base in bases if not copy.base_offset <= base < copy.end_offset]
+    bases += [one.base_offset for one in manifest.copies if disk.exists(segment_path(folder, one.base_offset, one.number))]
+    return [(base, segment_path(folder, base, manifest.number_of(base))) for base in sorted(bases)]
 
 
 def _without_trimmed(found: _Found, row: Row | None, start_offset: int) -> tuple[_Found, _Found]:
@@ -215,8 +233,8 @@ def _without_trimmed(found: _Found, row: Row | None, start_offset: int) -> tuple
 
 
 def _remove(disk: Disk, files: OpenFiles, folder: str, found: _Found) -> None:
-    for base, path in found:
-        index = index_path(folder, base)
+    for _, path in found:
+        index = index_of(path)
         for name in (path, index) if disk.exists(index) else (path,):
             files.forget(name)
             disk.remove(name)

@@ -20,8 +20,6 @@ from headrace.log.port import Durability
 if TYPE_CHECKING:
     from headrace.log.embedded.partition import EmbeddedPartition
 
-_LAST_SEQUENCE = 0x7FFF_FFFF
-
 
 def row_of(partition: EmbeddedPartition) -> Row:
     """How far a partition is readable, which is what a checkpoint makes safe."""
@@ -69,13 +67,11 @@ def _sync_segment(segment: Segment, *, sealed: bool) -> None:
     try:
         if sealed:
             segment.cut_leftovers()
-        with segment.files.lend(segment.path) as file:
-            try:
-                file.sync()
-            except OSError as error:
-                raise SyncFailed(str(error)) from error
+        segment.files.sync(segment.path)
     except FileNotFoundError:  # all of it is reserved, and the commit thread has not come to it yet
         return
+    except OSError as error:
+        raise SyncFailed(str(error)) from error
     try:
         segment.save_index()
     except OSError as error:
@@ -91,21 +87,22 @@ def load_producers(partition: EmbeddedPartition) -> Producers:
         loaded = Producers.load(file.read(0, file.size()))
     except FileNotFoundError:
         loaded = Producers(), partition.producers_from
-    if loaded is None or loaded[1] > partition.restored_end:
-        loaded = Producers(), partition.start_offset
+    lost = loaded is None or loaded[1] > partition.restored_end
+    if loaded is None or lost:
+        loaded = Producers(), partition.local_start_offset
+        partition.producers_changed = True
     else:
         loaded = loaded[0], max(loaded[1], partition.producers_from)
     producers, from_offset = loaded
-    if from_offset < partition.start_offset:
+    if from_offset < partition.local_start_offset:
         producers.forget_sequences()
+        partition.producers_changed = True  # else the next start would believe the sequences in the file
+        lost = True
+    if lost and partition.archived is not None:
+        partition.archived.aborted_unknown = True
     now_ms = partition.log.clock.now_ms()
-    for segment, found in batches(partition, max(from_offset, partition.start_offset), partition.restored_end):
-        header = segment.content(found)[:61]
-        producer_id = int.from_bytes(header[43:51], "big", signed=True)
-        if producer_id >= 0:
-            epoch = int.from_bytes(header[51:53], "big", signed=True)
-            sequence = int.from_bytes(header[53:57], "big", signed=True)
-            last = (sequence + found[2] - found[1]) & _LAST_SEQUENCE if sequence >= 0 else -1
-            producers.note(producer_id, epoch, sequence, last, found[1], now_ms)
+    for segment, found in batches(partition, max(from_offset, partition.local_start_offset), partition.restored_end):
+        if producers.replay(segment.content(found), found[1], found[2], now_ms):
             partition.producers_changed = True
+    producers.transactions.trimmed(partition.start_offset)
     return producers

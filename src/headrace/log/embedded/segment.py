@@ -1,7 +1,8 @@
 """One segment: a file of record batches, one after the other, and its sparse index.
 
 Only the last segment of a partition is written to, always at `size`. The bytes behind `size` in the file, if any, are left
-over from a write that failed; the next write covers them.
+over from a write that failed; the next write covers them. A segment with a `number` is a cleaned copy (`compaction_manifest`):
+it is never written to, and only there offsets may have gaps.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Callable, Iterator
 from headrace.disk.port import Buffer, File
 from headrace.log.embedded.files import OpenFiles
 from headrace.log.embedded.index import SparseIndex
-from headrace.log.embedded.layout import index_path, segment_path
+from headrace.log.embedded.layout import index_of, segment_path
 from headrace.log.errors import StorageError
 from headrace.record import find_offset, scan_batches, whole_batches
 
@@ -40,16 +41,20 @@ class Segment:
         "index_interval",
         "max_timestamp",
         "next_entry_at",
+        "number",
         "path",
         "sealed",
         "size",
     )
 
-    def __init__(self, files: OpenFiles, folder: str, base_offset: int, index_interval: int, size: int = 0) -> None:
+    def __init__(
+        self, files: OpenFiles, folder: str, base_offset: int, index_interval: int, size: int = 0, number: int = 0
+    ) -> None:
         self.files = files
         self.folder = folder
         self.base_offset = base_offset
-        self.path = segment_path(folder, base_offset)
+        self.number = number
+        self.path = segment_path(folder, base_offset, number)
         self.size = size
         self.index_interval = index_interval
         self.next_entry_at = 0
@@ -93,14 +98,17 @@ class Segment:
 
     # --- reading
 
-    def read(self, read_at: ReadAt, offset: int, max_bytes: int, limit: int, at_least_one: bool) -> Buffer:
-        """Whole batches below the position `limit`, from the one that holds `offset`."""
+    def read(self, read_at: ReadAt, offset: int, max_bytes: int, limit: int, at_least_one: bool) -> Buffer | None:
+        """Whole batches below the position `limit`, from the one that holds `offset`, or the next one where compaction left a
+        gap; None when all of them lie before it."""
         relative, position = self.index.before_offset(offset - self.base_offset)
         entry_offset = self.base_offset + relative
         while True:
             size = min(limit - position, max(max_bytes, HEADER_BYTES) + _LOOK_BYTES)
             data = read_at(position, size)
-            if len(data) < HEADER_BYTES or (entry_offset >= 0 and int.from_bytes(data[:8], "big") != entry_offset):
+            if len(data) < HEADER_BYTES or (
+                entry_offset >= 0 and int.from_bytes(data[:8], "big") != entry_offset and (position or not self.number)
+            ):
                 if entry_offset < 0 or relative == 0:
                     raise StorageError(f"{self.path}: no batch where one should begin, at {position}")
                 self._rebuild_index()
@@ -113,7 +121,7 @@ class Segment:
             position += max(whole_batches(data), batch_size(data))
             entry_offset = -1
             if position >= limit:
-                return b""
+                return None
         view = memoryview(data)[start:]
         whole = whole_batches(view[:max_bytes])
         if whole:
@@ -132,7 +140,7 @@ class Segment:
                 data = file.read(position, min(_SCAN_BYTES, end - position))
                 if len(data) >= 12 and len(data) < batch_size(data) <= end - position:
                     data = file.read(position, batch_size(data))
-                found, valid = scan_batches(data, 0, expected)
+                found, valid = scan_batches(data, 0, expected, self.number > 0)
                 for start, base, last, timestamp, size in found:
                     yield position + start, base, last, timestamp, size
                     expected = last + 1
@@ -160,7 +168,7 @@ class Segment:
 
     def _load_index(self) -> SparseIndex:
         try:
-            with self.files.lend(index_path(self.folder, self.base_offset)) as file:
+            with self.files.lend(index_of(self.path)) as file:
                 index = SparseIndex.load(file.read(0, file.size()))
         except FileNotFoundError:
             index = SparseIndex()
@@ -212,7 +220,7 @@ class Segment:
         index = self._index
         if index is not None and index.saved < len(index):
             where, content, entries = index.unsaved()
-            with self.files.lend(index_path(self.folder, self.base_offset), create=True) as file:
+            with self.files.lend(index_of(self.path), create=True) as file:
                 if where == 0 and file.size():
                     file.truncate(0)  # of another life, or found to be wrong
                 file.write(where, (content,))
@@ -224,6 +232,10 @@ class Segment:
         with self.files.lend(self.path) as file:
             if file.size() > self.size:
                 file.truncate(self.size)
+
+    def adopt_index(self, index: SparseIndex, max_timestamp: int) -> None:
+        """For one who wrote the whole segment and made its index on the way."""
+        self._index, self.max_timestamp = index, max_timestamp
 
     @property
     def index_entries(self) -> int:

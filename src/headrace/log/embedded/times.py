@@ -21,7 +21,7 @@ def first_at(segments: Sequence[Segment], timestamp_ms: int, start: int, end: in
             if found[1] >= end:
                 return None
             if found[3] >= timestamp_ms and found[2] >= start:
-                for offset, when in _record_times(segment.content(found), found):
+                for offset, when in record_times(segment.content(found), found):
                     if when >= timestamp_ms and offset >= start:
                         return TimedOffset(offset, when)
     return None
@@ -36,7 +36,7 @@ def newest(segments: Sequence[Segment], start: int, end: int) -> TimedOffset | N
         if best is not None and segment.max_timestamp < best.timestamp_ms:
             break
         found = first_at([segment], segment.max_timestamp, start, end) or _newest_in(segment, start, end)
-        if found is not None and (best is None or _later(found, best)):
+        if found is not None and (best is None or later(found, best)):
             best = found
     return best
 
@@ -48,17 +48,17 @@ def _newest_in(segment: Segment, start: int, end: int) -> TimedOffset | None:
         if found[1] >= end:
             break
         if found[2] >= start and (best is None or found[3] > best.timestamp_ms):
-            for offset, when in _record_times(segment.content(found), found):
+            for offset, when in record_times(segment.content(found), found):
                 if offset >= start and (best is None or when > best.timestamp_ms):
                     best = TimedOffset(offset, when)
     return best
 
 
-def _later(one: TimedOffset, other: TimedOffset) -> bool:
+def later(one: TimedOffset, other: TimedOffset) -> bool:
     return (one.timestamp_ms, -one.offset) > (other.timestamp_ms, -other.offset)
 
 
-def _record_times(batch: Buffer, found: Found) -> list[tuple[int, int]]:
+def record_times(batch: Buffer, found: Found) -> list[tuple[int, int]]:
     """Offset and timestamp of each record; only what the header says when a producer wrote records that nobody can read."""
     try:
         return [(record.offset, record.timestamp_ms) for record in decode_batch(batch)]

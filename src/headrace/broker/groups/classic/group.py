@@ -13,6 +13,7 @@ import logging
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
+from uuid import UUID
 
 from headrace.broker.groups.budget import Budget, size_of_name
 from headrace.broker.groups.countdown import Countdown
@@ -119,6 +120,12 @@ class ClassicGroup:
             raise UnknownMember
         if not committer.transactional and self.state is State.COMPLETING_REBALANCE:
             raise RebalanceInProgress
+
+    def check_commit_of(self, committer: Committer, topic: str, topic_id: UUID | None, partition: int) -> None:
+        """A generation has all its partitions or none."""
+
+    def check_fetch(self, member_id: str | None, member_epoch: int) -> None:
+        """Anybody may."""
 
     def touch(self, committer: Committer) -> None:
         if self.state in (State.STABLE, State.PREPARING_REBALANCE):

@@ -1,0 +1,16 @@
+"""Which path belongs to which resource."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from starlette.applications import Starlette
+
+from headrace.http import health, metrics
+
+if TYPE_CHECKING:
+    from headrace.broker import Broker
+
+
+def make_app(broker: Broker) -> Starlette:
+    return Starlette(routes=[*health.routes(broker), *metrics.routes(broker)])

@@ -1,0 +1,129 @@
+"""What /metrics tells, gathered in steps: after every `STEP` partitions or so the event loop serves others.
+
+Names begin with `headrace_`; what ends in `_total` counts from the start of the server. Records a second are
+`rate(headrace_partition_end_offset[1m])`: nothing has to be counted for that.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, InfoMetricFamily
+from prometheus_client.metrics_core import Metric
+
+from headrace import __version__
+from headrace.broker.lag import group_lags
+from headrace.broker.topics import HIDDEN_PREFIX
+
+if TYPE_CHECKING:
+    from headrace.broker import Broker
+
+STEP = 100
+
+_PARTITION = ["topic", "partition"]
+
+
+async def collect(broker: Broker) -> list[Metric]:
+    return [*_server(broker), *_front_ends(broker), *_quotas(broker), *await _partitions(broker), *await _groups(broker)]
+
+
+def _server(broker: Broker) -> list[Metric]:
+    storage = broker.log.storage()
+    refused = GaugeMetricFamily("headrace_writes_refused", "1 while the log takes no writes.", labels=["reason"])
+    refused.add_metric(
+        ["" if broker.log.refusal is None else type(broker.log.refusal).__name__], broker.log.refusal is not None
+    )
+    times = broker.log.sync_times
+    buckets: list[tuple[str, float]] = []
+    total = 0
+    for bound, count in zip((*(str(bound) for bound in times.bounds_s), "+Inf"), times.counts, strict=True):
+        total += count
+        buckets.append((bound, total))
+    sync = HistogramMetricFamily("headrace_sync_seconds", "How long group commits took to become durable.")
+    sync.add_metric([], buckets, times.total_s)
+    backlogged = GaugeMetricFamily("headrace_sync_backlogged", "1 while producers wait because too much waits for the disk.")
+    backlogged.add_metric([], broker.log.backlogged)
+    return [
+        InfoMetricFamily("headrace_build", "The version that runs.", value={"version": __version__}),
+        GaugeMetricFamily("headrace_disk_bytes", "The size of the disk with the data folder.", value=storage.total_bytes),
+        GaugeMetricFamily("headrace_disk_usable_bytes", "How much of it is free.", value=storage.usable_bytes),
+        refused,
+        sync,
+        backlogged,
+    ]
+
+
+def _front_ends(broker: Broker) -> list[Metric]:
+    protocol, topic = ["protocol"], ["protocol", "topic"]
+    connections = GaugeMetricFamily("headrace_connections", "Open connections.", labels=protocol)
+    accepted = CounterMetricFamily("headrace_connections_total", "Connections since the start.", labels=protocol)
+    refused = CounterMetricFamily("headrace_connections_refused_total", "Closed for a limit or for nonsense.", labels=protocol)
+    came = CounterMetricFamily("headrace_topic_bytes_in_total", "Bytes of record batches that were appended.", labels=topic)
+    went = CounterMetricFamily("headrace_topic_bytes_out_total", "Bytes of record batches that were read.", labels=topic)
+    topics = broker.log.topics()
+    for name, traffic in broker.traffic.items():
+        traffic.forget_unknown(topics)
+        connections.add_metric([name], traffic.connections)
+        accepted.add_metric([name], traffic.connections_total)
+        refused.add_metric([name], traffic.connections_refused)
+        for family, counted in ((came, traffic.bytes_in), (went, traffic.bytes_out)):
+            for which, count in counted.items():
+                family.add_metric([name, which], count)
+    return [connections, accepted, refused, came, went]
+
+
+def _quotas(broker: Broker) -> list[Metric]:
+    times = CounterMetricFamily("headrace_quota_throttled_total", "How often a client had to pause.", labels=["quota"])
+    seconds = CounterMetricFamily("headrace_quota_throttled_seconds_total", "How long, all together.", labels=["quota"])
+    for kind, throttled in broker.quotas.throttled.items():
+        times.add_metric([kind], throttled.times)
+        seconds.add_metric([kind], throttled.total_ms / 1000)
+    pushes = CounterMetricFamily("headrace_client_telemetry_pushes_total", "Metrics pushed by clients.", labels=["result"])
+    for result, count in broker.telemetry.pushes.items():
+        pushes.add_metric([result], count)
+    return [times, seconds, pushes]
+
+
+async def _partitions(broker: Broker) -> list[Metric]:
+    topics = GaugeMetricFamily("headrace_topics", "Topics that clients can see.")
+    start = GaugeMetricFamily("headrace_partition_start_offset", "The oldest offset that can be read.", labels=_PARTITION)
+    watermark = GaugeMetricFamily("headrace_partition_high_watermark", "Readers see all below it.", labels=_PARTITION)
+    end = GaugeMetricFamily("headrace_partition_end_offset", "The offset of the next record.", labels=_PARTITION)
+    size = GaugeMetricFamily("headrace_partition_size_bytes", "Bytes on this disk.", labels=_PARTITION)
+    offsets = (start, watermark, end)
+    names = [name for name in broker.log.topics() if not name.startswith(HIDDEN_PREFIX)]
+    topics.add_metric([], len(names))
+    since_others = 0
+    for name in names:
+        topic = broker.log.topics().get(name)
+        for partition in topic.partitions if topic is not None else ():
+            labels = [name, str(partition.index)]
+            values = (partition.start_offset, partition.high_watermark, partition.end_offset)
+            for family, value in zip(offsets, values, strict=True):
+                family.add_metric(labels, value)
+            size.add_metric(labels, partition.size_bytes)
+            since_others += 1
+            if since_others >= STEP:
+                since_others = 0
+                await asyncio.sleep(0)
+    return [topics, start, watermark, end, size]
+
+
+async def _groups(broker: Broker) -> list[Metric]:
+    which = ["group", *_PARTITION]
+    members = GaugeMetricFamily("headrace_group_members", "Members of a group.", labels=["group", "type", "state"])
+    position = GaugeMetricFamily("headrace_group_committed_offset", "Where a group stands.", labels=which)
+    lag = GaugeMetricFamily("headrace_group_lag", "Records that a group has not read yet.", labels=which)
+    since_others = 0
+    async for group in group_lags(broker):
+        members.add_metric([group.group_id, group.kind, group.state], group.members)
+        for found in group.partitions:
+            labels = [group.group_id, found.topic, str(found.partition)]
+            position.add_metric(labels, found.committed)
+            lag.add_metric(labels, found.lag)
+        since_others += 1 + len(group.partitions)
+        if since_others >= STEP:
+            since_others = 0
+            await asyncio.sleep(0)
+    return [members, position, lag]
