@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from headrace.broker.config_entries import server_default_entries, server_entries, topic_entries
-from headrace.broker.setting_defs import REFUSED, SETTINGS
+from headrace.broker.foreign_settings import REFUSED
+from headrace.broker.setting_defs import SETTINGS
 from headrace.broker.settings import Given, Settings, Source
 from headrace.log.errors import InvalidConfig
 from headrace.log.topic_config import SERVER_SYNONYMS

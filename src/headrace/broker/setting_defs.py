@@ -3,11 +3,13 @@
 Three kinds:
 
     _EFFECTIVE   does here what it does in Kafka
-    _INERT       a Kafka setting about a mechanism that this server doesn't have (threads, replication, a controller).
+    INERT        a Kafka setting about a mechanism that this server doesn't have (threads, replication, a controller).
                  It is accepted, checked and shown, so that an existing configuration can be used as it is, and the
                  server names the inert settings that were given when it starts
     REFUSED      must not be taken in silence: an operator who asks for TLS must not get plain text. The sentence says
                  what to do instead
+
+The last two have a file of their own, `foreign_settings`.
 
 `durability`, `max.partitions` and `headrace.*` are our own. Two defaults differ from Kafka's:
 `group.initial.rebalance.delay.ms` is 0, as in the configuration that Kafka ships for one node, and two segments are archived
@@ -20,6 +22,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from headrace.broker.foreign_settings import INERT
 from headrace.log.config_types import (
     MAX_INT,
     MAX_LONG,
@@ -270,196 +273,10 @@ _EFFECTIVE = (
     ),
 )  # fmt: skip
 
-# name, type, default, lowest value (None: no limit); a trailing "*" on the name: Kafka lets it be changed at run time
-_Row = tuple[str, ConfigType, Value, int | None]
-_INERT: Mapping[str, tuple[_Row, ...]] = {
-    "One event loop serves all requests, so there are no pools or queues to size.": (
-        ("background.threads*", _INT, 10, 1),
-        ("num.io.threads*", _INT, 8, 1),
-        ("num.network.threads*", _INT, 3, 1),
-        ("num.recovery.threads.per.data.dir*", _INT, 2, 1),
-        ("num.replica.alter.log.dirs.threads", _INT, None, None),
-        ("queued.max.request.bytes", _LONG, -1, None),
-        ("queued.max.requests", _INT, 500, 1),
-        ("max.connection.creation.rate*", _INT, MAX_INT, 0),
-        ("delete.records.purgatory.purge.interval.requests", _INT, 1, None),
-        ("fetch.purgatory.purge.interval.requests", _INT, 1000, None),
-        ("producer.purgatory.purge.interval.requests", _INT, 1000, None),
-        ("share.fetch.purgatory.purge.interval.requests", _INT, 1000, None),
-    ),
-    "Compaction has one thread; headrace.cleaner.cpu.share says how much of a core it may take.": (
-        ("log.cleaner.threads*", _INT, 1, 0),
-    ),
-    "Share groups have one assignor, and their state a table of its own, without threads or partitions to size.": (
-        ("group.share.assignor.offload.enable", _BOOLEAN, True, None),
-        ("group.share.assignors", _LIST, ("simple",), None),
-        ("group.share.initialize.retry.interval.ms", _INT, 30_000, 1),
-        ("group.share.persister.class.name", _STRING, "org.apache.kafka.server.share.persister.DefaultStatePersister", None),
-        ("share.coordinator.append.linger.ms*", _INT, -1, -1),
-        ("share.coordinator.cached.buffer.max.bytes*", _INT, 1_048_588, 524_288),
-        ("share.coordinator.cold.partition.snapshot.interval.ms", _INT, 300_000, 1),
-        ("share.coordinator.load.buffer.size", _INT, 5_242_880, 1),
-        ("share.coordinator.snapshot.update.records.per.snapshot", _INT, 500, 0),
-        ("share.coordinator.state.topic.compression.codec", _INT, 0, None),
-        ("share.coordinator.state.topic.min.isr", _SHORT, 2, 1),
-        ("share.coordinator.state.topic.num.partitions", _INT, 50, 1),
-        ("share.coordinator.state.topic.prune.interval.ms", _INT, 300_000, 1),
-        ("share.coordinator.state.topic.replication.factor", _SHORT, 3, 1),
-        ("share.coordinator.state.topic.segment.bytes", _INT, 104_857_600, 1),
-        ("share.coordinator.threads", _INT, 1, 1),
-        ("share.coordinator.write.timeout.ms", _INT, 5000, 1),
-    ),
-    "The archive reads, writes and deletes with the threads and limits named above, and its index is a table.": (
-        ("remote.list.offsets.request.timeout.ms", _LONG, 30_000, 1),
-        ("remote.log.index.file.cache.total.size.bytes*", _LONG, 1_073_741_824, 1),
-        ("remote.log.index.file.cache.ttl.ms", _LONG, 900_000, 1),
-        ("remote.log.manager.copy.quota.window.num", _INT, 11, 1),
-        ("remote.log.manager.copy.quota.window.size.seconds", _INT, 1, 1),
-        ("remote.log.manager.expiration.thread.pool.size*", _INT, 10, 1),
-        ("remote.log.manager.fetch.max.bytes.per.second*", _LONG, MAX_LONG, 1),
-        ("remote.log.manager.fetch.quota.window.num", _INT, 11, 1),
-        ("remote.log.manager.fetch.quota.window.size.seconds", _INT, 1, 1),
-        ("remote.log.manager.follower.thread.pool.size*", _INT, 2, 1),
-        ("remote.log.manager.task.retry.backoff.max.ms", _LONG, 30_000, 1),
-        ("remote.log.manager.task.retry.backoff.ms", _LONG, 500, 1),
-        ("remote.log.manager.task.retry.jitter", _DOUBLE, 0.2, 0),
-        ("remote.log.manager.thread.pool.size*", _INT, 2, 1),
-        ("remote.log.metadata.custom.metadata.max.bytes", _INT, 128, 0),
-        ("remote.log.reader.max.pending.tasks", _INT, 100, 1),
-    ),
-    "The listener's own values are used.": (
-        ("max.connections.per.ip.overrides*", _STRING, "", None),
-        ("socket.listen.backlog.size", _INT, 50, 1),
-        ("socket.receive.buffer.bytes", _INT, 102_400, -1),
-        ("socket.send.buffer.bytes", _INT, 102_400, -1),
-    ),
-    "The journal is synced by group commit and trimmed by itself.": (
-        ("log.dir.failure.timeout.ms", _LONG, 30_000, 1),
-        ("log.flush.offset.checkpoint.interval.ms", _INT, 60_000, 0),
-        ("log.flush.start.offset.checkpoint.interval.ms", _INT, 60_000, 0),
-    ),
-    "One node has no other to copy from, to elect or to wait for.": (
-        ("auto.leader.rebalance.enable", _BOOLEAN, True, None),
-        ("broker.heartbeat.interval.ms", _INT, 2000, None),
-        ("broker.session.timeout.ms", _INT, 9000, None),
-        ("controlled.shutdown.enable", _BOOLEAN, True, None),
-        ("controller.quorum.append.linger.ms", _INT, 25, 0),
-        ("controller.quorum.auto.join.enable", _BOOLEAN, False, None),
-        ("controller.quorum.fetch.max.bytes", _INT, 1_048_576, 0),
-        ("controller.quorum.fetch.snapshot.max.bytes", _INT, 1_048_576, 0),
-        ("controller.quorum.election.backoff.max.ms", _INT, 1000, 0),
-        ("controller.quorum.election.timeout.ms", _INT, 1000, 0),
-        ("controller.quorum.fetch.timeout.ms", _INT, 2000, 0),
-        ("controller.quorum.request.timeout.ms", _INT, 2000, 0),
-        ("controller.quorum.retry.backoff.ms", _INT, 20, 0),
-        ("controller.socket.timeout.ms", _INT, 30_000, None),
-        ("follower.fetch.last.tiered.offset.enable*", _BOOLEAN, False, None),
-        ("initial.broker.registration.timeout.ms", _INT, 60_000, None),
-        ("leader.imbalance.check.interval.seconds", _LONG, 300, 1),
-        ("metadata.log.max.record.bytes.between.snapshots", _LONG, 20_971_520, 1),
-        ("metadata.log.max.snapshot.interval.ms", _LONG, _HOUR_MS, 0),
-        ("metadata.log.segment.bytes", _INT, 1_073_741_824, 8_388_608),
-        ("metadata.log.segment.ms", _LONG, 604_800_000, None),
-        ("metadata.max.idle.interval.ms", _INT, 500, 0),
-        ("metadata.max.retention.bytes", _LONG, 104_857_600, None),
-        ("metadata.max.retention.ms", _LONG, 604_800_000, None),
-        ("num.replica.fetchers*", _INT, 1, 1),
-        ("replica.fetch.backoff.ms", _INT, 1000, 0),
-        ("replica.fetch.max.bytes", _INT, 1_048_576, 0),
-        ("replica.fetch.min.bytes", _INT, 1, None),
-        ("replica.fetch.response.max.bytes", _INT, 10_485_760, 0),
-        ("replica.fetch.wait.max.ms", _INT, 500, None),
-        ("replica.high.watermark.checkpoint.interval.ms", _LONG, 5000, None),
-        ("replica.lag.time.max.ms", _LONG, 30_000, None),
-        ("replica.socket.receive.buffer.bytes", _INT, 65_536, None),
-        ("replica.socket.timeout.ms", _INT, 30_000, None),
-        ("request.timeout.ms", _INT, 30_000, None),
-        ("server.max.startup.time.ms", _LONG, MAX_LONG, 0),
-        ("socket.connection.setup.timeout.max.ms", _LONG, 30_000, None),
-        ("socket.connection.setup.timeout.ms", _LONG, 10_000, None),
-    ),
-    "Internal state is kept in tables of one partition.": (
-        ("group.coordinator.append.linger.ms", _INT, -1, -1),
-        ("group.coordinator.background.threads", _INT, 2, 1),
-        ("group.coordinator.cached.buffer.max.bytes*", _INT, 1_048_588, 524_288),
-        ("group.coordinator.threads", _INT, 4, 1),
-        ("offsets.commit.timeout.ms", _INT, 5000, 1),
-        ("offsets.load.buffer.size", _INT, 5_242_880, 1),
-        ("offsets.topic.compression.codec", _INT, 0, None),
-        ("offsets.topic.num.partitions", _INT, 50, 1),
-        ("offsets.topic.replication.factor", _SHORT, 1, 1),
-        ("offsets.topic.segment.bytes", _INT, 104_857_600, 1),
-        ("transaction.state.log.load.buffer.size", _INT, 5_242_880, 1),
-        ("transaction.state.log.min.isr", _INT, 1, 1),
-        ("transaction.state.log.num.partitions", _INT, 50, 1),
-        ("transaction.state.log.replication.factor", _SHORT, 1, 1),
-        ("transaction.state.log.segment.bytes", _INT, 104_857_600, 1),
-    ),
-    "The coordinator is in this process and always asked; external two-phase commit (KIP-939) is not there.": (
-        ("add.partitions.to.txn.retry.backoff.max.ms", _INT, 100, 0),
-        ("add.partitions.to.txn.retry.backoff.ms", _INT, 20, 1),
-        ("transaction.partition.verification.enable*", _BOOLEAN, True, None),
-        ("transaction.two.phase.commit.enable", _BOOLEAN, False, None),
-    ),
-    "There is no authentication yet.": (
-        ("connection.failed.authentication.delay.ms", _INT, 100, 0),
-        ("connections.max.reauth.ms", _LONG, 0, None),
-    ),
-    "There is no replication to limit.": (
-        ("alter.log.dirs.replication.quota.window.num", _INT, 11, 1),
-        ("alter.log.dirs.replication.quota.window.size.seconds", _INT, 1, 1),
-        ("replication.quota.window.num", _INT, 11, 1),
-        ("replication.quota.window.size.seconds", _INT, 1, 1),
-    ),
-    "Metrics are Prometheus's, computed when they are asked for.": (
-        ("kafka.metrics.polling.interval.secs", _INT, 10, 1),
-        ("metrics.num.samples", _INT, 2, 1),
-        ("metrics.recording.level", _STRING, "INFO", None),
-        ("metrics.sample.window.ms", _LONG, 30_000, 1),
-    ),
-}
-
-# what a name begins with (or is) -> what to say to the operator who gives it
-REFUSED: Mapping[str, str] = {
-    "advertised.listeners": "the listener's own address is advertised; give it with --kafka HOST:PORT",
-    "listeners": "give the address with --kafka HOST:PORT",
-    "early.start.listeners": "there is one Kafka listener; give its address with --kafka HOST:PORT",
-    "listener.": "there is one Kafka listener; give its address with --kafka HOST:PORT",
-    "control.plane.listener": "there is one Kafka listener; give its address with --kafka HOST:PORT",
-    "inter.broker.": "one node has no traffic between brokers",
-    "log.dir": "give the data folder with --data DIR",
-    "log.dirs": "give the data folder with --data DIR",
-    "metadata.log.dir": "give the data folder with --data DIR",
-    "cordoned.log.dirs": "there is one data folder, given with --data DIR",
-    "process.roles": "one node is broker and controller at once",
-    "controller.listener.names": "one node is broker and controller at once",
-    "controller.quorum.voters": "one node is broker and controller at once",
-    "controller.quorum.bootstrap.servers": "one node is broker and controller at once",
-    "zookeeper.": "there is no ZooKeeper",
-    "ssl.": "TLS is not supported yet",
-    "sasl.": "SASL is not supported yet",
-    "security.": "TLS and SASL are not supported yet",
-    "delegation.token.": "delegation tokens are not supported",
-    "authorizer.class.name": "access control is not supported yet",
-    "super.users": "access control is not supported yet",
-    "allow.everyone.if.no.acl.found": "access control is not supported yet",
-    "remote.log.metadata.manager.": "the archive's index is a table; say where the archive is with --archive URL",
-    "remote.log.storage.manager.": "Java classes can't be loaded; say where the archive is with --archive URL",
-    "group.streams.": "streams groups are not supported",
-    "alter.config.policy.class.name": "Java classes can't be loaded",
-    "create.topic.policy.class.name": "Java classes can't be loaded",
-    "client.quota.callback.class": "Java classes can't be loaded",
-    "principal.builder.class": "Java classes can't be loaded",
-    "replica.selector.class": "Java classes can't be loaded",
-    "kafka.metrics.reporters": "Java classes can't be loaded",
-    "metric.reporters": "Java classes can't be loaded",
-    "config.providers": "Java classes can't be loaded",
-}
-
 
 def _inert() -> tuple[SettingDef, ...]:
     found = []
-    for why, rows in _INERT.items():
+    for why, rows in INERT.items():
         for marked, kind, default, low in rows:
             name = marked.removesuffix("*")
             doc = f"Accepted and without effect. {why}"

@@ -18,7 +18,8 @@ from enum import IntEnum
 from types import MappingProxyType
 from typing import NamedTuple
 
-from headrace.broker.setting_defs import REFUSED, SETTINGS, SettingDef
+from headrace.broker.foreign_settings import REFUSED
+from headrace.broker.setting_defs import SETTINGS, SettingDef
 from headrace.log.config_types import Value, render
 from headrace.log.errors import InvalidConfig
 from headrace.log.topic_config import SERVER_SYNONYMS, resolve

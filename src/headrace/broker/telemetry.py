@@ -12,12 +12,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from uuid import UUID, uuid4
 
-from crc32c import crc32c
-
 from headrace.broker.client_metrics import ALL, DEFAULT_INTERVAL_MS, ClientMetrics
 from headrace.broker.topic_errors import InvalidRequest, ThrottlingQuotaExceeded
 from headrace.clock import Clock
 from headrace.log.errors import LogError
+from headrace.record import crc32c
 
 MAX_INSTANCES = 16_384
 ACCEPTED_COMPRESSION_TYPES = (4, 3, 1, 2)  # zstd, lz4, gzip, snappy, in the order we like them

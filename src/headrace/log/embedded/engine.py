@@ -37,6 +37,7 @@ from headrace.log.embedded.opening import Opening
 from headrace.log.embedded.partition import EmbeddedPartition
 from headrace.log.embedded.retention import apply_retention, expired_before
 from headrace.log.embedded.segment import Segment
+from headrace.log.embedded.stored import StoredPartition
 from headrace.log.embedded.sync_times import SyncTimes
 from headrace.log.embedded.table import EmbeddedTable
 from headrace.log.embedded.threads import ThreadWorker, Worker
@@ -284,7 +285,7 @@ class EmbeddedLog:
             return None
         return found.partitions[index]
 
-    def files_for(self, partition: EmbeddedPartition) -> OpenFiles:
+    def files_for(self, partition: StoredPartition) -> OpenFiles:
         return self._memory_files if partition.durability is Durability.MEMORY else self.files
 
     # --- durability

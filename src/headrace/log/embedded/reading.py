@@ -12,7 +12,7 @@ from headrace.log.errors import StorageError
 from headrace.record import find_offset
 
 if TYPE_CHECKING:
-    from headrace.log.embedded.partition import EmbeddedPartition
+    from headrace.log.embedded.stored import StoredPartition
 
 
 class WouldWait(Exception):
@@ -58,7 +58,7 @@ async def _committed_part_later(data: Awaitable[Buffer], stable_end: int) -> Buf
     return part
 
 
-def batches(partition: EmbeddedPartition, offset: int, end: int) -> Iterator[tuple[Segment, Found]]:
+def batches(partition: StoredPartition, offset: int, end: int) -> Iterator[tuple[Segment, Found]]:
     """Every batch from the one that holds `offset` up to another offset. Blocks on the disk. Raises StorageError when one of
     them can't be read."""
     if offset >= end:

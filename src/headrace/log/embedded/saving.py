@@ -19,6 +19,7 @@ from headrace.log.port import Durability
 
 if TYPE_CHECKING:
     from headrace.log.embedded.partition import EmbeddedPartition
+    from headrace.log.embedded.stored import StoredPartition
 
 
 def row_of(partition: EmbeddedPartition) -> Row:
@@ -79,7 +80,7 @@ def _sync_segment(segment: Segment, *, sealed: bool) -> None:
             raise
 
 
-def load_producers(partition: EmbeddedPartition) -> Producers:
+def load_producers(partition: StoredPartition) -> Producers:
     """The saved state, brought up to date with the batches behind it; all batches when what was saved is of no use."""
     loaded: tuple[Producers, int] | None
     try:

@@ -29,6 +29,7 @@ from headrace.log.port import TimedOffset
 if TYPE_CHECKING:
     from headrace.log.embedded.engine import EmbeddedLog
     from headrace.log.embedded.partition import EmbeddedPartition
+    from headrace.log.embedded.stored import StoredPartition
     from headrace.log.embedded.topics import EmbeddedTopic
 
 T = TypeVar("T")
@@ -151,7 +152,7 @@ class Archive:
 
     # --- reading
 
-    def read(self, partition: EmbeddedPartition, offset: int, max_bytes: int, at_least_one: bool) -> Buffer | Awaitable[Buffer]:
+    def read(self, partition: StoredPartition, offset: int, max_bytes: int, at_least_one: bool) -> Buffer | Awaitable[Buffer]:
         """For an offset below the local part."""
         part = partition.archived
         if part is None or part.holding(offset) is None:
@@ -169,7 +170,7 @@ class Archive:
 
     async def _read_later(
         self,
-        partition: EmbeddedPartition,
+        partition: StoredPartition,
         part: ArchivedPart,
         coming: Awaitable[Buffer] | None,
         offset: int,
@@ -196,12 +197,12 @@ class Archive:
                 raise OffsetOutOfRange(f"offset {offset} was just removed by retention") from None
             raise
 
-    async def first_at(self, partition: EmbeddedPartition, timestamp_ms: int) -> TimedOffset | None:
+    async def first_at(self, partition: StoredPartition, timestamp_ms: int) -> TimedOffset | None:
         return await self.reader.first_at(self._not_local(partition), timestamp_ms, partition.start_offset)
 
-    async def newest(self, partition: EmbeddedPartition) -> TimedOffset | None:
+    async def newest(self, partition: StoredPartition) -> TimedOffset | None:
         return await self.reader.newest(self._not_local(partition), partition.start_offset)
 
-    def _not_local(self, partition: EmbeddedPartition) -> list[ArchivedSegment]:
+    def _not_local(self, partition: StoredPartition) -> list[ArchivedSegment]:
         part, local = partition.archived, partition.bases[0] if partition.bases else partition.end_offset
         return [row for row in part.segments if row.base_offset < local] if part is not None else []
