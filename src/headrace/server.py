@@ -14,7 +14,7 @@ import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from headrace.broker import Broker
 from headrace.broker.settings import Settings
@@ -23,9 +23,9 @@ from headrace.disk.real import RealDisk
 from headrace.http.listener import HttpListener
 from headrace.kafka.listener import KafkaListener
 from headrace.log.embedded import CleanerSettings, EmbeddedLog
-from headrace.log.embedded.archive.archive import ArchiveOptions
-from headrace.log.embedded.archive.pace import Pace
-from headrace.log.embedded.archive.store import open_store
+
+if TYPE_CHECKING:
+    from headrace.log.embedded.archive.archive import ArchiveOptions
 
 logger = logging.getLogger("headrace")
 
@@ -140,6 +140,10 @@ def _archive(settings: Settings) -> ArchiveOptions | None:
     url = settings.get_optional_str("headrace.archive.url")
     if not url:
         raise Refused("remote.log.storage.system.enable needs a place for the archive: give --archive URL")
+    from headrace.log.embedded.archive.archive import ArchiveOptions  # a server without one does not load it
+    from headrace.log.embedded.archive.pace import Pace
+    from headrace.log.embedded.archive.store import open_store
+
     options = dict(option.partition("=")[::2] for option in settings.get_list("headrace.archive.options"))
     timeout_s = settings.get_int("headrace.archive.timeout.ms") / 1000
     pace = Pace()

@@ -7,7 +7,6 @@ import json
 import logging
 import os
 import sys
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -78,6 +77,8 @@ def _configuration(arguments: argparse.Namespace, environment: Mapping[str, str]
     """The options and the server settings, each from the first place that names it."""
     file: dict[str, Any] = {}
     if arguments.config:
+        import tomllib  # here, because few starts need it
+
         try:
             file = tomllib.loads(Path(arguments.config).read_text())
         except (OSError, tomllib.TOMLDecodeError) as error:

@@ -13,15 +13,13 @@ import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import UUID
 
 from headrace.clock import Clock, Timer
 from headrace.disk.memory import MemoryDisk
 from headrace.disk.port import Disk, FolderLocked
 from headrace.log.embedded import definitions
-from headrace.log.embedded.archive.archive import Archive, ArchiveOptions
-from headrace.log.embedded.archive.local import let_go
 from headrace.log.embedded.archive.rows import TABLE as ARCHIVED
 from headrace.log.embedded.checkpoint import Checkpoint, SyncFailed, read_checkpoint
 from headrace.log.embedded.checkpoints import Checkpoints
@@ -51,6 +49,9 @@ from headrace.log.errors import (
     StorageError,
 )
 from headrace.log.port import Durability, OpenTransaction, StorageInfo, Synced
+
+if TYPE_CHECKING:
+    from headrace.log.embedded.archive.archive import Archive, ArchiveOptions
 
 logger = logging.getLogger("headrace.log")
 T = TypeVar("T")
@@ -102,7 +103,11 @@ class EmbeddedLog:
         self._tables: dict[tuple[str, int], EmbeddedTable] = {}
         self._timers: dict[str, Timer] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
-        self.archive = Archive(self, archive, random_bytes) if archive is not None else None
+        self.archive: Archive | None = None
+        if archive is not None:
+            from headrace.log.embedded.archive.archive import Archive  # a server without one does not load it
+
+            self.archive = Archive(self, archive, random_bytes)
         self.compaction = Compaction(self, cleaner or CleanerSettings(), random_bytes, reserve_bytes)
         self._pool: ThreadPoolExecutor | None = None
 
@@ -193,6 +198,8 @@ class EmbeddedLog:
             table = self._tables[ARCHIVED, 0] = EmbeddedTable(self, partition)
         except StorageError as error:
             raise RecoveryFailed(f"the table of archived segments is damaged: {error}") from error
+        from headrace.log.embedded.archive.archive import Archive
+
         opening.archive = Archive.restore(self.archive, table, names)
 
     async def close(self) -> None:
@@ -384,6 +391,8 @@ class EmbeddedLog:
                         before = await self.in_thread(partial(expired_before, partition, now_ms))
                         await apply_retention(partition, before)
                         if partition.archived is not None:
+                            from headrace.log.embedded.archive.local import let_go
+
                             await let_go(self, partition)
 
     def remove_segments(self, partition: EmbeddedPartition, segments: Sequence[Segment]) -> None:

@@ -22,8 +22,7 @@ from typing import TYPE_CHECKING
 
 from headrace.record.batch import HEADER, HEADER_SIZE, check_batch
 from headrace.record.errors import CorruptBatch
-from headrace.record.pure.records import decode_records, encode_records
-from headrace.record.twin import crc32c
+from headrace.record.twin import crc32c, decode_records, encode_records
 
 Buffer = bytes | bytearray | memoryview
 Written = list[tuple[int, int, int]]  # position in what was returned, base offset, largest timestamp of each batch in it

@@ -6,11 +6,10 @@ import logging
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 from headrace.disk.port import Disk
-from headrace.log.embedded.archive.archive import Archive
-from headrace.log.embedded.archive.local import local_floor
 from headrace.log.embedded.checkpoint import Checkpoint, Row
 from headrace.log.embedded.compaction_manifest import NONE, Manifest, problem_with, read_manifest, sweep
 from headrace.log.embedded.files import OpenFiles
@@ -20,6 +19,9 @@ from headrace.log.embedded.partition import EmbeddedPartition
 from headrace.log.embedded.recovery import Promise, open_clean, recover, redo
 from headrace.log.embedded.segment import Segment
 from headrace.log.errors import StorageError
+
+if TYPE_CHECKING:
+    from headrace.log.embedded.archive.archive import Archive
 
 logger = logging.getLogger("headrace.log")
 
@@ -109,6 +111,8 @@ class Opening:
         if self.archive is None:
             return start_offset
         rows = self.archive.rows_of((partition.topic_id, partition.index))
+        from headrace.log.embedded.archive.local import local_floor  # a folder without an archive does not load it
+
         return local_floor(self.disk, self.files, partition.folder, rows, start_offset)
 
     def remove_orphans(self, known: Mapping[UUID, int]) -> None:
