@@ -53,8 +53,13 @@ class Client:
         self.bootstrap = bootstrap
         self.topic = topic
         self.partition = TopicPartition(topic, 0)
-        self.admin = AdminClient({"bootstrap.servers": bootstrap})
         self.acknowledged = 0
+
+    @property
+    def admin(self) -> AdminClient:
+        """A new one each time: librdkafka's may forget the only broker when that is restarted."""
+        self._admin = AdminClient({"bootstrap.servers": self.bootstrap})  # kept, because its futures need it
+        return self._admin
 
     def create(self, **config: str) -> None:
         self.admin.create_topics([NewTopic(self.topic, 1, 1, config=CONFIG | config)])[self.topic].result(15)
