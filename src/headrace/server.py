@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import ctypes
 import gc
 import ipaddress
 import logging
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger("headrace")
 
 DEFAULT_DURABILITY = "fsync"
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # of glibc's malloc.h
+_KEPT_BYTES = 16 * 1024 * 1024
 DEFAULT_HTTP = ("127.0.0.1", 8080)
 CLUSTER_TABLE = "__headrace_cluster"
 
@@ -199,12 +202,24 @@ async def _cluster_id(log: EmbeddedLog) -> str:
     return known.decode()
 
 
+def keep_freed_memory() -> None:
+    """Has the C library keep the memory of large answers for the next ones. Given back to the system each time, it must be
+    cleared page by page again, which costs more than to fill it. Bound: `_KEPT_BYTES` at the top of the heap."""
+    try:
+        libc = ctypes.CDLL(None)
+        libc.mallopt(_M_MMAP_THRESHOLD, _KEPT_BYTES // 2)
+        libc.mallopt(_M_TRIM_THRESHOLD, _KEPT_BYTES)
+    except (OSError, AttributeError):  # another C library, which has its own ways
+        return
+
+
 async def run_until_signal(server: Server, ready: Any) -> None:
     """Starts, calls `ready` with the ready line, and stops at SIGTERM or SIGINT."""
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
+    keep_freed_memory()
     line = await server.start()
     sys.setswitchinterval(0.0005)  # the commit thread must not wait long for its turn when a sync has returned
     gc.collect()

@@ -104,7 +104,8 @@ class Segment:
         relative, position = self.index.before_offset(offset - self.base_offset)
         entry_offset = self.base_offset + relative
         while True:
-            size = min(limit - position, max(max_bytes, HEADER_BYTES) + _LOOK_BYTES)
+            look = 0 if entry_offset == offset else _LOOK_BYTES
+            size = min(limit - position, max(max_bytes, HEADER_BYTES) + look)
             data = read_at(position, size)
             if len(data) < HEADER_BYTES or (
                 entry_offset >= 0 and int.from_bytes(data[:8], "big") != entry_offset and (position or not self.number)
