@@ -16,6 +16,7 @@ from bench.cases import (
     slow_reader,
     start_up,
     synced,
+    transactions,
 )
 from bench.model import Case
 
@@ -29,6 +30,7 @@ ALL: tuple[Case, ...] = (
     *start_up.CASES,
     *memory.CASES,
     *slow_reader.CASES,
+    *transactions.CASES,
     *growth.CASES,
     *partitions.CASES,
     *compaction.CASES,
