@@ -22,6 +22,7 @@ SETTINGS = {
     "log.retention.check.interval.ms": 100,
     "log.retention.ms": -1,
 }
+ENOUGH_RECORDS = 12_000  # so that every partition has closed segments, whatever chance decided
 CONFIG = {"internal.segment.bytes": "60000", "remote.storage.enable": "true", "local.retention.bytes": "100000"}
 
 
@@ -45,6 +46,9 @@ def test_every_acknowledged_record_survives_a_server_killed_while_it_archives(
         time.sleep(chance.uniform(0, 0.1))  # not to wait for anything: so that the kill meets any moment of a copy
         server.crash()
         server.restart()
+    wait_until(
+        lambda: load.count >= ENOUGH_RECORDS or load.errors, timeout_s=PROGRESS_TIMEOUT_S, what="enough to fill some segments"
+    )
     load.finish()
     wait_until(lambda: _names(archive), timeout_s=PROGRESS_TIMEOUT_S, what="something in the archive")
     reads_exactly(server.kafka, load.sent)
