@@ -12,7 +12,6 @@ from headrace.broker.groups.records import (
     CommittedOffset,
     GroupKey,
     GroupRow,
-    MalformedRow,
     MemberRow,
     OffsetKey,
     RowTooLarge,
@@ -24,6 +23,7 @@ from headrace.broker.groups.records import (
     encode_offset,
     encode_offset_key,
 )
+from headrace.broker.row_fields import MalformedRow
 
 texts = st.text(max_size=20)
 int32s = st.integers(-(2**31), 2**31 - 1)

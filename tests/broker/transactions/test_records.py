@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.broker.transactions.records import MalformedRow, decode_key, decode_value, encode_key, encode_value
+from headrace.broker.row_fields import MalformedRow
+from headrace.broker.transactions.records import decode_key, decode_value, encode_key, encode_value
 from headrace.broker.transactions.transaction import State, Transaction
 from headrace.kafka.messages.logged import key_from_bytes, value_from_bytes, value_to_bytes
 from headrace.kafka.messages.transaction_records import PartitionsSchema, TransactionLogKey, TransactionLogValue

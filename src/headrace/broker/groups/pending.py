@@ -18,13 +18,13 @@ from dataclasses import dataclass
 from headrace.broker.groups.errors import CoordinatorNotAvailable, StorageFailed
 from headrace.broker.groups.records import (
     CommittedOffset,
-    MalformedRow,
     OffsetKey,
     decode_key,
     decode_offset,
     encode_offset,
     encode_offset_key,
 )
+from headrace.broker.row_fields import MalformedRow
 from headrace.log.errors import LogError
 from headrace.log.port import Log, Table, TableRows
 

@@ -16,16 +16,14 @@ import struct
 from dataclasses import dataclass
 from uuid import UUID
 
+from headrace.broker.row_fields import MalformedRow, RowReader, uvarint
+
 _INT16 = struct.Struct(">h")
 _INT32 = struct.Struct(">i")
 _INT64 = struct.Struct(">q")
 _MAX_STRING_BYTES = 0x7FFF
 _NO_TIMESTAMP = -1
 _TOPIC_ID_TAG = 0
-
-
-class MalformedRow(ValueError):
-    """Bytes that no Kafka broker writes."""
 
 
 class RowTooLarge(ValueError):
@@ -86,7 +84,7 @@ def encode_group_key(group: str) -> bytes:
 
 def decode_key(key: bytes) -> OffsetKey | GroupKey | None:
     """None for the kinds of row that belong to somebody else."""
-    reader = _Reader(key)
+    reader = RowReader(key)
     version = reader.int16()
     if version in (0, 1):
         return OffsetKey(reader.string(), reader.string(), reader.int32())
@@ -113,7 +111,7 @@ def encode_offset(value: CommittedOffset) -> bytes:
             _INT16.pack(4),
             _INT64.pack(value.offset),
             _INT32.pack(value.leader_epoch),
-            _uvarint(len(metadata) + 1),
+            uvarint(len(metadata) + 1),
             metadata,
             _INT64.pack(value.commit_timestamp_ms),
             tagged,
@@ -122,7 +120,7 @@ def encode_offset(value: CommittedOffset) -> bytes:
 
 
 def decode_offset(value: bytes) -> CommittedOffset:
-    reader = _Reader(value)
+    reader = RowReader(value)
     version = reader.int16()
     if not 0 <= version <= 4:
         raise MalformedRow(f"OffsetCommitValue version {version}")
@@ -131,7 +129,8 @@ def decode_offset(value: bytes) -> CommittedOffset:
     metadata = reader.compact_string() if version >= 4 else reader.string()
     committed = reader.int64()
     expires = reader.int64() if version == 1 else _NO_TIMESTAMP
-    topic_id = reader.topic_id_tag() if version >= 4 else None
+    tag = reader.tags().get(_TOPIC_ID_TAG) if version >= 4 else None
+    topic_id = None if tag is None else RowReader(tag).uuid()
     return CommittedOffset(offset, leader_epoch, metadata, committed, None if expires == _NO_TIMESTAMP else expires, topic_id)
 
 
@@ -161,7 +160,7 @@ def encode_group(value: GroupRow) -> bytes:
 
 
 def decode_group(value: bytes) -> GroupRow:
-    reader = _Reader(value)
+    reader = RowReader(value)
     version = reader.int16()
     if not 0 <= version <= 3:
         # Version 4 exists in the schema but no broker writes it.
@@ -172,11 +171,13 @@ def decode_group(value: bytes) -> GroupRow:
     leader = reader.nullable_string()
     timestamp = reader.int64() if version >= 2 else _NO_TIMESTAMP
     count = reader.int32()
-    members = tuple(_decode_member(reader, version) for _ in range(reader.checked_count(count, 16)))
+    if count < 0:
+        raise MalformedRow(f"{count} members")
+    members = tuple(reader.items(count, lambda: _decode_member(reader, version), least_size=16))
     return GroupRow(protocol_type, generation, protocol, leader, None if timestamp == _NO_TIMESTAMP else timestamp, members)
 
 
-def _decode_member(reader: _Reader, version: int) -> MemberRow:
+def _decode_member(reader: RowReader, version: int) -> MemberRow:
     member_id = reader.string()
     instance_id = reader.nullable_string() if version >= 3 else None
     client_id = reader.string()
@@ -210,83 +211,3 @@ def _nullable_string(text: str | None) -> bytes:
 
 def _bytes(value: bytes) -> bytes:
     return _INT32.pack(len(value)) + value
-
-
-def _uvarint(value: int) -> bytes:
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
-
-
-class _Reader:
-    """Takes fields off the front of a row; anything that does not fit is a MalformedRow."""
-
-    __slots__ = ("_position", "_row")
-
-    def __init__(self, row: bytes) -> None:
-        self._row = row
-        self._position = 0
-
-    def take(self, size: int) -> bytes:
-        end = self._position + size
-        if size < 0 or end > len(self._row):
-            raise MalformedRow(f"{size} bytes wanted, {len(self._row) - self._position} left")
-        taken = self._row[self._position : end]
-        self._position = end
-        return taken
-
-    def int16(self) -> int:
-        return int.from_bytes(self.take(2), "big", signed=True)
-
-    def int32(self) -> int:
-        return int.from_bytes(self.take(4), "big", signed=True)
-
-    def int64(self) -> int:
-        return int.from_bytes(self.take(8), "big", signed=True)
-
-    def uvarint(self) -> int:
-        value = 0
-        for shift in range(0, 35, 7):
-            byte = self.take(1)[0]
-            value |= (byte & 0x7F) << shift
-            if byte < 0x80:
-                return value
-        raise MalformedRow("a varint longer than five bytes")
-
-    def text(self, size: int) -> str:
-        try:
-            return self.take(size).decode()
-        except UnicodeDecodeError as error:
-            raise MalformedRow("text that is not UTF-8") from error
-
-    def string(self) -> str:
-        return self.text(self.int16())
-
-    def nullable_string(self) -> str | None:
-        size = self.int16()
-        return None if size == -1 else self.text(size)
-
-    def compact_string(self) -> str:
-        return self.text(self.uvarint() - 1)
-
-    def byte_string(self) -> bytes:
-        return self.take(self.int32())
-
-    def checked_count(self, count: int, least_size: int) -> int:
-        if count < 0 or count * least_size > len(self._row) - self._position:
-            raise MalformedRow(f"{count} members in {len(self._row) - self._position} bytes")
-        return count
-
-    def topic_id_tag(self) -> UUID | None:
-        topic_id = None
-        for _ in range(self.uvarint()):
-            tag = self.uvarint()
-            field = self.take(self.uvarint())
-            if tag == _TOPIC_ID_TAG:
-                if len(field) != 16:
-                    raise MalformedRow("a topic id that is not 16 bytes")
-                topic_id = UUID(bytes=field)
-        return topic_id

@@ -15,7 +15,6 @@ from headrace.broker.groups.records import (
     CommittedOffset,
     GroupKey,
     GroupRow,
-    MalformedRow,
     OffsetKey,
     RowTooLarge,
     decode_group,
@@ -27,6 +26,7 @@ from headrace.broker.groups.records import (
     encode_offset_key,
 )
 from headrace.broker.groups.settings import MAX_GROUP_ROW_BYTES
+from headrace.broker.row_fields import MalformedRow
 from headrace.log.errors import BatchTooLarge, LogError, StorageError
 from headrace.log.port import Log, Table
 

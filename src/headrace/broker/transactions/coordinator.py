@@ -19,6 +19,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
 from headrace.broker.groups.pending import PendingOffsets
+from headrace.broker.row_fields import MalformedRow
 from headrace.broker.transactions.errors import (
     CoordinatorFailed,
     CoordinatorFull,
@@ -30,7 +31,7 @@ from headrace.broker.transactions.errors import (
     TransactionAbortable,
     TransactionError,
 )
-from headrace.broker.transactions.records import MAX_ID_BYTES, MalformedRow, decode_key, decode_value, encode_key, encode_value
+from headrace.broker.transactions.records import MAX_ID_BYTES, decode_key, decode_value, encode_key, encode_value
 from headrace.broker.transactions.sweeping import Sweep
 from headrace.broker.transactions.transaction import (
     LAST_EPOCH,

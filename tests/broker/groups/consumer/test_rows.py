@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from headrace.broker.groups.consumer import rows
 from headrace.broker.groups.consumer.member import ClassicSide, Member, MemberState
 from headrace.broker.groups.consumer.rows import Key, Resolved
-from headrace.broker.groups.records import MalformedRow
+from headrace.broker.row_fields import MalformedRow
 
 TEXT = st.text(max_size=20)
 INT32 = st.integers(-(2**31), 2**31 - 1)

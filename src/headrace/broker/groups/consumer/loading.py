@@ -10,7 +10,7 @@ from headrace.broker.groups.budget import Budget
 from headrace.broker.groups.consumer import rows
 from headrace.broker.groups.consumer.group import ConsumerGroup
 from headrace.broker.groups.consumer.member import Member
-from headrace.broker.groups.records import MalformedRow
+from headrace.broker.row_fields import MalformedRow
 from headrace.clock import Clock
 
 logger = logging.getLogger(__name__)

@@ -15,13 +15,13 @@ Type 4 was the partition counts of topics, before Kafka 4.1 kept the hash; it is
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TypeVar
 from uuid import UUID
 
 from headrace.broker.groups.consumer.member import Assigned, ClassicSide, Member, MemberState, Target
-from headrace.broker.groups.records import MalformedRow, RowTooLarge
+from headrace.broker.groups.records import RowTooLarge
+from headrace.broker.row_fields import MalformedRow, RowReader, uvarint
 
 _INT16 = struct.Struct(">h")
 _INT32 = struct.Struct(">i")
@@ -32,8 +32,6 @@ _NO_TAGS = b"\0"
 GROUP, MEMBER, TARGET_EPOCH, TARGET, CURRENT, REGEX = 3, 5, 6, 7, 8, 16
 _NAMED = frozenset({MEMBER, TARGET, CURRENT, REGEX})
 KINDS = frozenset({GROUP, TARGET_EPOCH}) | _NAMED
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +62,10 @@ def decode_key(row: bytes) -> Key | None:
     """None for rows that are not a consumer group's."""
     if len(row) < 2 or _INT16.unpack_from(row)[0] not in KINDS:
         return None
-    reader = _Reader(row)
+    reader = RowReader(row)
     kind = reader.int16()
-    group = reader.short_string()
-    return Key(kind, group, reader.short_string() if kind in _NAMED else "")
+    group = reader.string()
+    return Key(kind, group, reader.string() if kind in _NAMED else "")
 
 
 # -- values
@@ -82,14 +80,14 @@ def decode_group(row: bytes) -> tuple[int, int]:
     reader = _value(row)
     epoch = reader.int32()
     tag = reader.tags().get(0)
-    return epoch, 0 if tag is None else _Reader(tag).int64()
+    return epoch, 0 if tag is None else RowReader(tag).int64()
 
 
 def encode_member(member: Member) -> bytes:
     tags = _NO_TAGS
     if member.classic is not None:
         protocols = _array(
-            _string(name) + _uvarint(len(metadata) + 1) + metadata + _NO_TAGS for name, metadata in member.classic.protocols
+            _string(name) + uvarint(len(metadata) + 1) + metadata + _NO_TAGS for name, metadata in member.classic.protocols
         )
         tags = _tags((0, b"\x01" + _INT32.pack(member.classic.session_timeout_ms) + protocols + _NO_TAGS))
     return b"".join(
@@ -113,14 +111,14 @@ def decode_member(row: bytes, member_id: str) -> Member:
     reader = _value(row)
     return Member(
         member_id,
-        instance_id=reader.nullable_string(),
-        rack_id=reader.nullable_string(),
-        client_id=reader.string(),
-        client_host=reader.string(),
-        topics=frozenset(reader.array(reader.string)),
-        regex=reader.nullable_string() or "",
+        instance_id=reader.compact_nullable_string(),
+        rack_id=reader.compact_nullable_string(),
+        client_id=reader.compact_string(),
+        client_host=reader.compact_string(),
+        topics=frozenset(reader.compact_array(reader.compact_string)),
+        regex=reader.compact_nullable_string() or "",
         rebalance_timeout_ms=reader.int32(),
-        assignor=reader.nullable_string(),
+        assignor=reader.compact_nullable_string(),
         classic=_decode_classic(reader.tags().get(0)),
     )
 
@@ -128,16 +126,16 @@ def decode_member(row: bytes, member_id: str) -> Member:
 def _decode_classic(tag: bytes | None) -> ClassicSide | None:
     if tag is None:
         return None
-    reader = _Reader(tag)
+    reader = RowReader(tag)
     if reader.int8() < 0:
         return None
 
     def protocol() -> tuple[str, bytes]:
-        found = reader.string(), reader.byte_string()
+        found = reader.compact_string(), reader.compact_bytes()
         reader.tags()
         return found
 
-    return ClassicSide(reader.int32(), tuple(reader.array(protocol)))
+    return ClassicSide(reader.int32(), tuple(reader.compact_array(protocol)))
 
 
 def encode_target_epoch(epoch: int, timestamp_ms: int) -> bytes:
@@ -158,11 +156,11 @@ def decode_target(row: bytes) -> Target:
     reader = _value(row)
 
     def topic() -> tuple[UUID, frozenset[int]]:
-        found = reader.uuid(), frozenset(reader.array(reader.int32))
+        found = reader.uuid(), frozenset(reader.compact_array(reader.int32))
         reader.tags()
         return found
 
-    return dict(reader.array(topic))
+    return dict(reader.compact_array(topic))
 
 
 def encode_current(member: Member) -> bytes:
@@ -204,16 +202,16 @@ def _encode_assigned(assigned: Assigned) -> bytes:
     return _array(topics)
 
 
-def _decode_assigned(reader: _Reader, member_epoch: int) -> Assigned:
+def _decode_assigned(reader: RowReader, member_epoch: int) -> Assigned:
     def topic() -> tuple[UUID, dict[int, int]]:
-        topic_id, partitions = reader.uuid(), reader.array(reader.int32)
+        topic_id, partitions = reader.uuid(), reader.compact_array(reader.int32)
         tag = reader.tags().get(0)
-        epochs = [] if tag is None else _Reader(tag).int32s()
+        epochs = [] if tag is None else _int32s_in(tag)
         if len(epochs) != len(partitions):  # before Kafka 4.3 there were none
             epochs = [max(member_epoch, 0)] * len(partitions)
         return topic_id, dict(zip(partitions, epochs, strict=True))
 
-    return dict(reader.array(topic))
+    return dict(reader.compact_array(topic))
 
 
 def encode_regex(resolved: Resolved) -> bytes:
@@ -223,7 +221,7 @@ def encode_regex(resolved: Resolved) -> bytes:
 
 def decode_regex(row: bytes) -> Resolved:
     reader = _value(row)
-    return Resolved(frozenset(reader.array(reader.string)), reader.int64(), reader.int64())
+    return Resolved(frozenset(reader.compact_array(reader.compact_string)), reader.int64(), reader.int64())
 
 
 # -- fields
@@ -236,18 +234,9 @@ def _short_string(text: str) -> bytes:
     return _INT16.pack(len(encoded)) + encoded
 
 
-def _uvarint(value: int) -> bytes:
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
-
-
 def _string(text: str) -> bytes:
     encoded = text.encode()
-    return _uvarint(len(encoded) + 1) + encoded
+    return uvarint(len(encoded) + 1) + encoded
 
 
 def _nullable_string(text: str | None) -> bytes:
@@ -256,7 +245,7 @@ def _nullable_string(text: str | None) -> bytes:
 
 def _array(items: Iterable[bytes]) -> bytes:
     encoded = list(items)
-    return _uvarint(len(encoded) + 1) + b"".join(encoded)
+    return uvarint(len(encoded) + 1) + b"".join(encoded)
 
 
 def _int32s(numbers: Iterable[int]) -> bytes:
@@ -264,85 +253,17 @@ def _int32s(numbers: Iterable[int]) -> bytes:
 
 
 def _tags(*fields: tuple[int, bytes]) -> bytes:
-    return _uvarint(len(fields)) + b"".join(_uvarint(tag) + _uvarint(len(body)) + body for tag, body in fields)
+    return uvarint(len(fields)) + b"".join(uvarint(tag) + uvarint(len(body)) + body for tag, body in fields)
 
 
-def _value(row: bytes) -> _Reader:
-    reader = _Reader(row)
+def _int32s_in(field: bytes) -> list[int]:
+    reader = RowReader(field)
+    return reader.compact_array(reader.int32)
+
+
+def _value(row: bytes) -> RowReader:
+    reader = RowReader(row)
     version = reader.int16()
     if version != 0:
         raise MalformedRow(f"a value of version {version}")
     return reader
-
-
-class _Reader:
-    """Takes fields off the front of a row; anything that does not fit is a MalformedRow."""
-
-    __slots__ = ("_position", "_row")
-
-    def __init__(self, row: bytes) -> None:
-        self._row = row
-        self._position = 0
-
-    def take(self, size: int) -> bytes:
-        end = self._position + size
-        if size < 0 or end > len(self._row):
-            raise MalformedRow(f"{size} bytes wanted, {len(self._row) - self._position} left")
-        taken = self._row[self._position : end]
-        self._position = end
-        return taken
-
-    def int8(self) -> int:
-        return int.from_bytes(self.take(1), "big", signed=True)
-
-    def int16(self) -> int:
-        return int.from_bytes(self.take(2), "big", signed=True)
-
-    def int32(self) -> int:
-        return int.from_bytes(self.take(4), "big", signed=True)
-
-    def int64(self) -> int:
-        return int.from_bytes(self.take(8), "big", signed=True)
-
-    def uuid(self) -> UUID:
-        return UUID(bytes=self.take(16))
-
-    def uvarint(self) -> int:
-        value = 0
-        for shift in range(0, 35, 7):
-            byte = self.take(1)[0]
-            value |= (byte & 0x7F) << shift
-            if byte < 0x80:
-                return value
-        raise MalformedRow("a varint longer than five bytes")
-
-    def _text(self, size: int) -> str:
-        try:
-            return self.take(size).decode()
-        except UnicodeDecodeError as error:
-            raise MalformedRow("text that is not UTF-8") from error
-
-    def short_string(self) -> str:
-        return self._text(self.int16())
-
-    def string(self) -> str:
-        return self._text(self.uvarint() - 1)
-
-    def nullable_string(self) -> str | None:
-        size = self.uvarint()
-        return None if size == 0 else self._text(size - 1)
-
-    def byte_string(self) -> bytes:
-        return self.take(self.uvarint() - 1)
-
-    def array(self, item: Callable[[], T]) -> list[T]:
-        count = self.uvarint() - 1
-        if count > len(self._row) - self._position:
-            raise MalformedRow(f"{count} items in {len(self._row) - self._position} bytes")
-        return [item() for _ in range(count)]
-
-    def int32s(self) -> list[int]:
-        return self.array(self.int32)
-
-    def tags(self) -> dict[int, bytes]:
-        return {self.uvarint(): self.take(self.uvarint()) for _ in range(self.uvarint())}

@@ -11,7 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from struct import Struct
 
-from headrace.record.varint import read_unsigned_varint, write_unsigned_varint
+from headrace.broker.row_fields import uvarint
+from headrace.record.varint import read_unsigned_varint
 
 MEMBER, GROUP = 10, 11
 
@@ -68,7 +69,7 @@ def encode_member(row: MemberRow) -> bytes:
     out = bytearray(_TYPE.pack(0))
     out += b"\x00" if row.rack_id is None else _compact(row.rack_id)
     out += _compact(row.client_id) + _compact(row.client_host)
-    out += _uvarint(len(row.topics) + 1)
+    out += uvarint(len(row.topics) + 1)
     for topic in row.topics:
         out += _compact(topic)
     out.append(0)
@@ -103,7 +104,7 @@ def _take_string(row: bytes, position: int) -> tuple[str, int]:
 
 def _compact(text: str) -> bytes:
     encoded = text.encode()
-    return _uvarint(len(encoded) + 1) + encoded
+    return uvarint(len(encoded) + 1) + encoded
 
 
 def _take_compact(row: bytes, position: int) -> tuple[str | None, int]:
@@ -119,12 +120,6 @@ def _text(row: bytes, position: int, length: int) -> tuple[str, int]:
         return row[position:end].decode(), end
     except UnicodeDecodeError as error:
         raise MalformedMember("text that is not UTF-8") from error
-
-
-def _uvarint(number: int) -> bytes:
-    out = bytearray()
-    write_unsigned_varint(out, number)
-    return bytes(out)
 
 
 def _take_uvarint(row: bytes, position: int) -> tuple[int, int]:
