@@ -1,4 +1,4 @@
-"""python -m bench: measures Headrace and Apache Kafka in the same run and prints the table of docs/benchmarks.md."""
+"""python -m bench: measures Headrace, Apache Kafka and RabbitMQ in the same run and prints the table of docs/benchmarks.md."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import shutil
 import signal
 import sys
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 from bench import cases, machine, report, suite
@@ -39,12 +40,14 @@ def main() -> int:
         if given.merge and given.merge.exists():
             results.outcomes.update(suite.Results.load(given.merge).outcomes)
         effort = QUICK if given.quick else Effort()
+        effort = replace(effort, seconds=given.seconds or effort.seconds, scale=given.scale or effort.scale)
         failures = suite.run(
             chosen,
             results,
             effort,
             folder,
             with_kafka=not given.no_kafka,
+            with_rabbitmq=not given.no_rabbitmq,
             with_headrace=not given.no_headrace,
             strict=given.strict,
         )
@@ -79,8 +82,11 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="one short round of everything, to see that it works")
     parser.add_argument("--only", action="append", metavar="PATTERN", help="cases whose name has this in it (repeatable)")
     parser.add_argument("--rounds", type=int, help="alternating rounds (3)")
-    parser.add_argument("--no-kafka", action="store_true", help="measure Headrace alone")
-    parser.add_argument("--no-headrace", action="store_true", help="measure Kafka alone")
+    parser.add_argument("--no-kafka", action="store_true", help="leave Apache Kafka out")
+    parser.add_argument("--no-rabbitmq", action="store_true", help="leave RabbitMQ out")
+    parser.add_argument("--no-headrace", action="store_true", help="leave Headrace out")
+    parser.add_argument("--seconds", type=float, help="of each timed load (5; quick: 1)")
+    parser.add_argument("--scale", type=float, help="of all counts, such as the messages of a backlog (1; quick: 0.05)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write everything that was measured")
     parser.add_argument("--merge", type=Path, metavar="FILE", help="take the cases not run now from an earlier --json")
     parser.add_argument("--render", type=Path, metavar="FILE", help="run nothing: print the table of an earlier --json")

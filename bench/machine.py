@@ -11,6 +11,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
 
+from bench import rabbitmq
+
 SYNCS = 200
 
 
@@ -25,6 +27,7 @@ class Machine:
     python: str
     java: str
     compiled: bool  # Headrace's hot paths
+    rabbitmq: str  # the version, or "none"
 
     def as_dict(self) -> dict[str, object]:
         return asdict(self)
@@ -44,6 +47,7 @@ def look(folder: Path) -> Machine:
         python=platform.python_version(),
         java=_java(),
         compiled=COMPILED,
+        rabbitmq=rabbitmq.version(),
     )
 
 

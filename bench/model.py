@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from bench.rig import Rig
 
 Measured = dict[str, float]
+Protocol = Literal["kafka", "amqp"]
 
 
 class Mode(Enum):
@@ -23,12 +24,19 @@ class Mode(Enum):
 
     HEADRACE = "Headrace, fsync"
     HEADRACE_FLUSH = "Headrace, flush"
+    HEADRACE_PURE = "Headrace, pure Python"
     KAFKA = "Kafka"
     KAFKA_SYNCED = "Kafka, flush.messages=1"
+    RABBITMQ = "RabbitMQ"
+    RABBITMQ_QUORUM = "RabbitMQ, quorum queues"
 
     @property
     def is_kafka(self) -> bool:
         return self in (Mode.KAFKA, Mode.KAFKA_SYNCED)
+
+    @property
+    def is_rabbitmq(self) -> bool:
+        return self in (Mode.RABBITMQ, Mode.RABBITMQ_QUORUM)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,12 +75,14 @@ class Case:
     measure: Callable[[Rig], Measured]
     ours: Mode
     theirs: Mode | None = None
-    also: Mode | None = None  # shown beside, for comparison with what Headrace does by default
+    also: Mode | None = None  # shown beside, for comparison
     serve: bool = True  # False: the case starts its servers itself
+    protocol: Protocol = "kafka"  # that the servers are reached by
+    most_rounds: int | None = None  # where a round takes long and hardly varies
 
     @property
     def modes(self) -> tuple[Mode, ...]:
-        """In the order of a round: ours, theirs, ours."""
+        """In the order of a round: ours, theirs, and what is shown beside."""
         return tuple(mode for mode in (self.ours, self.theirs, self.also) if mode is not None)
 
 

@@ -1,4 +1,4 @@
-"""The load generators written in C, compiled when they are first needed and whenever their source changes."""
+"""The load generators written in C and Go, compiled when they are first needed and whenever their source changes."""
 
 from __future__ import annotations
 
@@ -20,6 +20,23 @@ def loadgen() -> Path:
 def rdload() -> Path:
     library = librdkafka()
     return _compiled("rdload", str(library), f"-Wl,-rpath,{library.parent}", newer_than=library)
+
+
+def amqpload() -> Path:
+    """Written in Go, on RabbitMQ's client for it; Go fetches that client the first time."""
+    folder, binary = HERE / "amqp", BIN / "amqpload"
+    inputs = [*folder.glob("*.go"), folder / "go.mod"]
+    if binary.exists() and all(binary.stat().st_mtime >= each.stat().st_mtime for each in inputs):
+        return binary
+    if shutil.which("go") is None:
+        raise PeerError("Go 1.26 or newer is needed for the AMQP load generator")
+    BIN.mkdir(exist_ok=True)
+    partial = BIN / f".amqpload.{os.getpid()}"
+    done = subprocess.run(["go", "build", "-o", str(partial), "."], cwd=folder, capture_output=True, text=True)
+    if done.returncode:
+        raise PeerError(f"the AMQP load generator did not compile: {done.stderr.strip()[-500:]}")
+    partial.rename(binary)
+    return binary
 
 
 def librdkafka() -> Path:

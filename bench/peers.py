@@ -22,7 +22,7 @@ import sys
 import time
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 
@@ -65,6 +65,7 @@ class Server:
     folder: Path
     output: Path
     spawned_at: float  # time.perf_counter()
+    amqp_port: int = field(default=0, kw_only=True)  # 0: it does not speak AMQP
 
     @property
     def bootstrap(self) -> str:
@@ -124,6 +125,7 @@ def start_headrace(
     durability: str = "fsync",
     port: int = 0,
     arguments: Sequence[str] = (),
+    environment: Mapping[str, str] | None = None,
     wait: bool = True,
     deadline_s: float = 30,
 ) -> Server:
@@ -140,19 +142,27 @@ def start_headrace(
             stdout=subprocess.PIPE if wait else log,
             stderr=log,
             stdin=subprocess.DEVNULL,
+            env=dict(os.environ) | dict(environment or {}),
             start_new_session=True,
         )
     server = Server("Headrace", host, port, process, folder, output, spawned_at)
     if wait:
         try:
-            server.port = _port_of_ready_line(server, deadline_s)
+            said = _ready_line(server, deadline_s)
+            server.port = _port_in(said["kafka"])
+            server.amqp_port = _port_in(said["amqp"]) if said.get("amqp") else 0
         except BaseException:
             server.stop()
             raise
     return server
 
 
-def _port_of_ready_line(server: Server, deadline_s: float) -> int:
+def _port_in(address: object) -> int:
+    """Of HOST:PORT, or of a URL that ends with it."""
+    return int(str(address).rstrip("/").rsplit(":", 1)[1])
+
+
+def _ready_line(server: Server, deadline_s: float) -> dict[str, object]:
     stream = server.process.stdout
     assert stream is not None
     os.set_blocking(stream.fileno(), False)
@@ -163,7 +173,7 @@ def _port_of_ready_line(server: Server, deadline_s: float) -> int:
             with contextlib.suppress(json.JSONDecodeError):
                 said = json.loads(line)
                 if isinstance(said, dict) and said.get("ready"):
-                    return int(str(said["kafka"]).rsplit(":", 1)[1])
+                    return said
         if server.process.poll() is not None:
             raise PeerError(f"Headrace ended with {server.process.returncode}: see {server.output}")
         time.sleep(0.005)
@@ -177,19 +187,25 @@ def kafka_libs() -> Path:
     """The folder with Kafka's jars, fetched through Maven the first time."""
     if named := os.environ.get("KAFKA_LIBS"):
         return Path(named)
+    return fetched_jars(HERE / "kafka-pom.xml", f"kafka-{KAFKA_VERSION}", "KAFKA_LIBS")
+
+
+def fetched_jars(pom: Path, name: str, instead: str) -> Path:
+    """The folder `name` in the cache with everything a pom depends on, fetched through Maven the first time. `instead` is the
+    variable that names a folder to use in its place."""
     cache = Path(os.environ.get("HEADRACE_CACHE", Path.home() / ".cache" / "headrace"))
-    libs = cache / f"kafka-{KAFKA_VERSION}"
+    libs = cache / name
     if libs.is_dir():
         return libs
     if shutil.which("mvn") is None:
-        raise PeerError(f"Maven is needed once to fetch Apache Kafka {KAFKA_VERSION}; or set KAFKA_LIBS to its libs folder")
-    print(f"fetching Apache Kafka {KAFKA_VERSION} into {libs} ...", file=sys.stderr)
-    partial = cache / f".kafka-{KAFKA_VERSION}.{os.getpid()}"
+        raise PeerError(f"Maven is needed once to fetch {name}; or set {instead} to a folder with its jars")
+    print(f"fetching {name} into {libs} ...", file=sys.stderr)
+    partial = cache / f".{name}.{os.getpid()}"
     goal = ["dependency:copy-dependencies", f"-DoutputDirectory={partial}", "-DincludeScope=runtime"]
-    done = subprocess.run(["mvn", "-q", "-B", "-f", str(HERE / "kafka-pom.xml"), *goal], capture_output=True, text=True)
+    done = subprocess.run(["mvn", "-q", "-B", "-f", str(pom), *goal], capture_output=True, text=True)
     if done.returncode:
         shutil.rmtree(partial, ignore_errors=True)
-        raise PeerError(f"Maven could not fetch Apache Kafka {KAFKA_VERSION}: {(done.stdout + done.stderr).strip()[-500:]}")
+        raise PeerError(f"Maven could not fetch {name}: {(done.stdout + done.stderr).strip()[-500:]}")
     with contextlib.suppress(OSError):  # another process may have been quicker
         partial.rename(libs)
     shutil.rmtree(partial, ignore_errors=True)

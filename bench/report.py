@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import median
 
@@ -53,8 +53,13 @@ def _machine(results: Results) -> str:
         f"Measured with {rounds}, each server alone on the machine with its load generator. {facts['cores']} cores "
         f"({facts['processor']}), {facts['memory_gb']} GB of memory, {facts['filesystem']}, 4 KB written and synced in "
         f"{facts['fdatasync_ms']} ms, {facts['system']}, Python {facts['python']} (hot paths {hot}), "
-        f"Java {facts['java']}.{_disturbance(results)}"
+        f"Java {facts['java']}{_rabbitmq(facts)}.{_disturbance(results)}"
     )
+
+
+def _rabbitmq(facts: Mapping[str, object]) -> str:
+    version = facts.get("rabbitmq", "none")
+    return "" if version == "none" else f", RabbitMQ {version}"
 
 
 def _disturbance(results: Results) -> str:
@@ -89,9 +94,9 @@ def _columns(case: Case) -> list[Mode]:
 
 
 def _column_name(case: Case, mode: Mode) -> str:
-    if mode is case.also:
-        return "(Headrace by default)"
-    return mode.value
+    if mode is not case.also:
+        return mode.value
+    return "(Headrace by default)" if mode is Mode.HEADRACE else f"({mode.value})"
 
 
 def _line(cells: Sequence[str]) -> str:
@@ -101,7 +106,7 @@ def _line(cells: Sequence[str]) -> str:
 def _figure(value: float | None, unit: str) -> str:
     if value is None:
         return "-"
-    if unit in ("req/s", "records/s") or (unit in ("MB/s", "MB", "µs", "") and value >= 100):
+    if unit in ("req/s", "records/s", "msg/s") or (unit in ("MB/s", "MB", "µs", "") and value >= 100):
         number = f"{value:,.0f}"
     elif unit in ("ms", "s", "x"):
         number = f"{value:.2f}"

@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bench import frames, native
-from bench.model import Effort, Mode
+from bench.model import Effort, Mode, Protocol
 from bench.peers import PeerError, Server, start_headrace, start_kafka
+from bench.rabbitmq import start_rabbitmq
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -48,12 +49,24 @@ def start(
     wait: bool = True,
     overrides: Mapping[str, object] | None = None,
     arguments: Sequence[str] = (),
+    protocol: Protocol = "kafka",
 ) -> Server:
     """Starts a server in `mode` on `folder`, which keeps its data between starts. `overrides` are for Kafka, `arguments` for
-    Headrace."""
+    Headrace; the port is that of `protocol`."""
+    if mode.is_rabbitmq:
+        return start_rabbitmq(folder, port=port, wait=wait)
     if not mode.is_kafka:
-        durability = "fsync" if mode is Mode.HEADRACE else "flush"
-        return start_headrace(folder, durability=durability, port=port, wait=wait, arguments=arguments)
+        server = start_headrace(
+            folder,
+            durability="flush" if mode is Mode.HEADRACE_FLUSH else "fsync",
+            port=port if protocol == "kafka" else 0,
+            wait=wait,
+            arguments=[*arguments, *(["--amqp", f"127.0.0.1:{port}"] if protocol == "amqp" else [])],
+            environment={"HEADRACE_PURE": "1"} if mode is Mode.HEADRACE_PURE else {},
+        )
+        if not wait and protocol == "amqp":
+            server.amqp_port = port
+        return server
     settings = dict(overrides or {})
     if mode is Mode.KAFKA_SYNCED:
         settings["log.flush.interval.messages"] = 1
@@ -61,8 +74,9 @@ def start(
 
 
 class Rig:
-    def __init__(self, mode: Mode, effort: Effort, folder: Path) -> None:
+    def __init__(self, mode: Mode, effort: Effort, folder: Path, protocol: Protocol = "kafka") -> None:
         self.mode = mode
+        self.protocol: Protocol = protocol
         self.effort = effort
         self.folder = folder
         self._server: Server | None = None
@@ -77,7 +91,8 @@ class Rig:
     @contextmanager
     def serving(self, *, port: int = 0, wait: bool = True, arguments: Sequence[str] = ()) -> Iterator[Server]:
         """Runs the server of this mode on this rig's folder."""
-        with start(self.mode, self.folder / "server", port=port, wait=wait, arguments=arguments) as server:
+        folder = self.folder / "server"
+        with start(self.mode, folder, port=port, wait=wait, arguments=arguments, protocol=self.protocol) as server:
             self._server = server
             self._output = server.output
             try:

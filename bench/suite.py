@@ -46,21 +46,27 @@ def run(
     folder: Path,
     *,
     with_kafka: bool = True,
+    with_rabbitmq: bool = True,
     with_headrace: bool = True,
     strict: bool = False,
 ) -> int:
     """Runs the cases into `results`; returns how many runs failed. After a failure the mode is not tried again in that
     case, and the end of its server's output is told."""
     failures = 0
+
+    def wanted(mode: Mode) -> bool:
+        return with_kafka if mode.is_kafka else with_rabbitmq if mode.is_rabbitmq else with_headrace
+
     for case in cases:
         outcome = results.outcomes[case.name] = Outcome()
-        modes = [mode for mode in case.modes if (with_kafka if mode.is_kafka else with_headrace)]
-        for turn in range(results.rounds):
+        modes = [mode for mode in case.modes if wanted(mode)]
+        rounds = min(results.rounds, case.most_rounds or results.rounds)
+        for turn in range(rounds):
             for mode in modes:
                 if mode.value in outcome.skipped:
                     continue
                 began, watch = time.monotonic(), Watch()
-                tell(f"[{turn + 1}/{results.rounds}] {case.name} on {mode.value} ...", end=" ")
+                tell(f"[{turn + 1}/{rounds}] {case.name} on {mode.value} ...", end=" ")
                 try:
                     outcome.add(mode, run_once(case, mode, effort, folder))
                     others = watch.others()
@@ -82,7 +88,7 @@ def run_once(case: Case, mode: Mode, effort: Effort, folder: Path) -> Measured:
     shutil.rmtree(scratch, ignore_errors=True)
     scratch.mkdir(parents=True)
     os.sync()  # nothing of the run before is left to be written during this one
-    rig = Rig(mode, effort, scratch)
+    rig = Rig(mode, effort, scratch, case.protocol)
     try:
         if case.serve:
             with rig.serving():

@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 from bench.cases import (
+    amqp_backlog,
+    amqp_latency,
+    amqp_many,
+    amqp_perf_test,
+    amqp_rates,
     archive_read,
     compaction,
     growth,
@@ -35,4 +40,9 @@ ALL: tuple[Case, ...] = (
     *partitions.CASES,
     *compaction.CASES,
     *archive_read.CASES,
+    *amqp_rates.CASES,
+    *amqp_perf_test.CASES,
+    *amqp_latency.CASES,
+    *amqp_backlog.CASES,
+    *amqp_many.CASES,
 )

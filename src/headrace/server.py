@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from headrace.amqp.listener import AmqpListener
 from headrace.broker import Broker
 from headrace.broker.settings import Settings
 from headrace.clock import SystemClock
@@ -34,6 +35,7 @@ DEFAULT_DURABILITY = "fsync"
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # of glibc's malloc.h
 _KEPT_BYTES = 16 * 1024 * 1024
 DEFAULT_HTTP = ("127.0.0.1", 8080)
+DEFAULT_AMQP = ("127.0.0.1", 5672)
 CLUSTER_TABLE = "__headrace_cluster"
 
 
@@ -50,6 +52,7 @@ class ServerOptions:
     durability: str = DEFAULT_DURABILITY
     settings: Mapping[str, str] = field(default_factory=dict)
     http: tuple[str, int] | None = None  # None: DEFAULT_HTTP, or another port when that one is taken
+    amqp: tuple[str, int] | None = None  # None: DEFAULT_AMQP, or another port when that one is taken
 
 
 class Server:
@@ -59,12 +62,14 @@ class Server:
         self._log: EmbeddedLog | None = None
         self._listener: KafkaListener | None = None
         self._http: HttpListener | None = None
+        self._amqp: AmqpListener | None = None
         self._broker: Broker | None = None
 
     async def start(self) -> dict[str, Any]:
         """Recovers the folder and opens every listener; returns the ready line."""
         refuse_public_bind(self.options.kafka[0])
         refuse_public_bind((self.options.http or DEFAULT_HTTP)[0])
+        refuse_public_bind((self.options.amqp or DEFAULT_AMQP)[0])
         given = dict(self.options.settings)
         if self.options.durability != DEFAULT_DURABILITY:
             given["durability"] = self.options.durability
@@ -91,8 +96,10 @@ class Server:
             settings.subscribe(lambda: log.compaction.configure(_cleaner(settings)))
             await broker.start()
             http_address = self._start_http(broker)
+            amqp_address = await self._start_amqp(broker)
             self._listener = KafkaListener(broker)
             self.kafka_address = await self._listener.start(*self.options.kafka)
+            broker.clients.listeners["kafka"] = self.kafka_address
             listeners = "PLAINTEXT://{}:{}".format(*self.kafka_address)
             settings.facts.update(
                 {"advertised.listeners": listeners, "listeners": listeners, "log.dirs": str(self.options.data.resolve())}
@@ -100,9 +107,11 @@ class Server:
         except BaseException:
             if self._http is not None:
                 await self._http.stop()
+            if self._amqp is not None:
+                await self._amqp.stop()
             await log.close()
             raise
-        return {"ready": True, "kafka": "{}:{}".format(*self.kafka_address), "http": http_address}
+        return {"ready": True, "kafka": "{}:{}".format(*self.kafka_address), "amqp": amqp_address, "http": http_address}
 
     def _start_http(self, broker: Broker) -> str:
         listener = self._http = HttpListener(broker)
@@ -114,10 +123,26 @@ class Server:
                 raise Refused("{}:{}: {}".format(*wanted, error.strerror or error)) from error
             host, port = listener.start(wanted[0], 0)
             logger.warning("port %d is taken: HTTP listens on %s:%d instead; choose one with --http", wanted[1], host, port)
+        broker.clients.listeners["http"] = (host, port)
         return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+    async def _start_amqp(self, broker: Broker) -> str:
+        listener = self._amqp = AmqpListener(broker)
+        wanted = self.options.amqp or DEFAULT_AMQP
+        try:
+            host, port = await listener.start(*wanted)
+        except OSError as error:
+            if self.options.amqp is not None:
+                raise Refused("{}:{}: {}".format(*wanted, error.strerror or error)) from error
+            host, port = await listener.start(wanted[0], 0)
+            logger.warning("port %d is taken: AMQP listens on %s:%d instead; choose one with --amqp", wanted[1], host, port)
+        broker.clients.listeners["amqp"] = (host, port)
+        return f"amqp://guest:guest@[{host}]:{port}/" if ":" in host else f"amqp://guest:guest@{host}:{port}/"
 
     async def stop(self) -> None:
         """Answers what can be answered, makes everything durable and leaves the folder clean."""
+        if self._amqp is not None:
+            await self._amqp.stop()
         if self._http is not None:
             await self._http.stop()
         if self._listener is not None:

@@ -101,6 +101,13 @@ def headrace(offline: Headrace, monkeypatch: pytest.MonkeyPatch, server: str) ->
 
 
 @pytest.fixture
+def managed(offline: Headrace, monkeypatch: pytest.MonkeyPatch, headrace_shared_server: Any) -> Headrace:
+    """The same for the commands that speak to the management API."""
+    monkeypatch.setenv("HEADRACE_HTTP", headrace_shared_server.http)
+    return offline
+
+
+@pytest.fixture
 def topic(headrace: Headrace) -> str:
     """A new topic with one partition."""
     name = f"topic-{uuid.uuid4().hex[:8]}"

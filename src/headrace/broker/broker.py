@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from headrace.broker.acls import Acls
 from headrace.broker.client_metrics import ClientMetrics
+from headrace.broker.clients import Clients
 from headrace.broker.group_configs import GroupConfigs
 from headrace.broker.groups import GroupCoordinator
 from headrace.broker.groups.share.coordinator import ShareGroups
@@ -14,6 +15,7 @@ from headrace.broker.telemetry import Telemetry
 from headrace.broker.topics import Topics
 from headrace.broker.traffic import Traffic
 from headrace.broker.transactions import TransactionCoordinator
+from headrace.broker.vhosts.hosts import VirtualHosts
 from headrace.clock import Clock
 from headrace.log.port import Log
 
@@ -29,6 +31,7 @@ class Broker:
         self.settings = settings
         self.cluster_id = cluster_id
         self.traffic: dict[str, Traffic] = {}  # by protocol
+        self.clients = Clients(clock.now_ms())
         self.topics = Topics(log, settings)
         self.group_configs = GroupConfigs(log, settings)
         self.client_metrics = ClientMetrics(log)
@@ -39,6 +42,7 @@ class Broker:
         self.transactions = TransactionCoordinator(log, clock, settings, self.producer_ids, self.groups.pending)
         self.acls = Acls(log)
         self.quotas = ClientQuotas(log, clock, settings)
+        self.vhosts = VirtualHosts(log, clock, settings, self.topics)
 
     async def start(self) -> None:
         self.topics.on_delete.append(lambda name: self.groups.forget_topics([name]))
@@ -54,9 +58,11 @@ class Broker:
         await self.transactions.start()
         await self.acls.start()
         await self.quotas.start()
+        await self.vhosts.start()
 
     def close(self) -> None:
         """Stops what runs by time."""
+        self.vhosts.close()
         self.share_groups.close()
         self.groups.close()
         self.transactions.close()

@@ -143,10 +143,7 @@ class Topics:
     async def create(self, new: NewTopic, *, validate_only: bool = False) -> CreatedTopic:
         """Durable when it returns. Raises TopicExists, InvalidName, InvalidConfig, InvalidPartitions,
         InvalidReplicationFactor, InvalidReplicaAssignment, InvalidRequest, PolicyViolation, StorageError."""
-        self._check_new_name(new.name)
-        config = self._check_config(new.config)
-        partitions = self._check_layout(new)
-        self._check_room(partitions)
+        partitions, config = self._check_new(new)
         topic_id = NO_TOPIC_ID
         if not validate_only:
             reservation = self._reserved[new.name] = _Reservation(partitions, asyncio.Event())
@@ -155,10 +152,20 @@ class Topics:
             finally:
                 del self._reserved[new.name]
                 reservation.ended.set()
-            self._collisions().setdefault(new.name.translate(_SAME_METRIC), set()).add(new.name)
-            for created in self.on_create:
-                created(new.name)
+            self._created(new.name)
         return CreatedTopic(topic_id, partitions, 1, self._describe(config))
+
+    def define(self, new: NewTopic) -> Topic:
+        """The same at once: durable after `Log.synced`."""
+        partitions, config = self._check_new(new)
+        topic = self._log.define_topic(new.name, partitions, config, internal=False)
+        self._created(new.name)
+        return topic
+
+    def _created(self, name: str) -> None:
+        self._collisions().setdefault(name.translate(_SAME_METRIC), set()).add(name)
+        for created in self.on_create:
+            created(name)
 
     async def auto_create(self, name: str) -> Topic:
         """Creates a topic because somebody asked for it. Raises UnknownTopic when the server doesn't do that."""
@@ -214,14 +221,25 @@ class Topics:
     async def delete(self, name: str) -> None:
         """Raises UnknownTopic, TopicDeletionDisabled, StorageError."""
         async with self._changes:
-            if not self._settings.get_bool("delete.topic.enable"):
-                raise TopicDeletionDisabled("Topic deletion is disabled.")
-            topic = self._existing(name)
-            self._check_not_internal(topic)
+            self._check_deletion(name)
             await self._log.delete_topic(name)
-            same = self._collisions().get(name.translate(_SAME_METRIC))
-            if same is not None:
-                same.discard(name)
+        self._deleted(name)
+
+    def drop(self, name: str) -> None:
+        """The same at once: durable after `Log.synced`."""
+        self._check_deletion(name)
+        self._log.drop_topic(name)
+        self._deleted(name)
+
+    def _check_deletion(self, name: str) -> None:
+        if not self._settings.get_bool("delete.topic.enable"):
+            raise TopicDeletionDisabled("Topic deletion is disabled.")
+        self._check_not_internal(self._existing(name))
+
+    def _deleted(self, name: str) -> None:
+        same = self._collisions().get(name.translate(_SAME_METRIC))
+        if same is not None:
+            same.discard(name)
         for deleted in self.on_delete:
             deleted(name)
 
@@ -289,6 +307,13 @@ class Topics:
     def _check_not_internal(self, topic: Topic) -> None:
         if topic.internal:
             raise InvalidName(f"The topic {topic.name} is internal: the server itself keeps its state in it.")
+
+    def _check_new(self, new: NewTopic) -> tuple[int, dict[str, str]]:
+        self._check_new_name(new.name)
+        config = self._check_config(new.config)
+        partitions = self._check_layout(new)
+        self._check_room(partitions)
+        return partitions, config
 
     def _check_new_name(self, name: str) -> None:
         check_name(name)

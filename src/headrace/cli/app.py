@@ -7,7 +7,19 @@ from typing import Annotated
 import typer
 
 from headrace import __version__
-from headrace.cli import consume, group, produce, topic
+from headrace.cli import (
+    binding,
+    connection,
+    consume,
+    definitions,
+    exchange,
+    group,
+    policy,
+    produce,
+    queue,
+    topic,
+    vhost,
+)
 from headrace.cli.session import (
     JsonOption,
     QuietOption,
@@ -64,6 +76,13 @@ app.add_typer(topic.app, name="topic")
 add_command(app, "produce", produce.produce)
 add_command(app, "consume", consume.consume)
 app.add_typer(group.app, name="group")
+app.add_typer(queue.app, name="queue")
+app.add_typer(exchange.app, name="exchange")
+app.add_typer(binding.app, name="binding")
+app.add_typer(policy.app, name="policy")
+app.add_typer(vhost.app, name="vhost")
+app.add_typer(definitions.app, name="definitions")
+app.add_typer(connection.app, name="connection")
 
 
 def run(argv: list[str]) -> int:

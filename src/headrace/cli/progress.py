@@ -15,11 +15,13 @@ _PATIENCE_S = 1.0
 
 
 class Progress:
-    """Counts records, and how much of a known total is done (bytes of input, offsets to read); without one it only counts."""
+    """Counts records or messages, and how much of a known total is done (bytes of input, offsets to read); without one it
+    only counts."""
 
-    def __init__(self, verb: str, total: int | None = None, *, shown: bool = True) -> None:
+    def __init__(self, verb: str, total: int | None = None, *, shown: bool = True, noun: str = "records") -> None:
         self.records = 0
         self._verb = verb
+        self._noun = noun
         self._total = total
         self._started = time.monotonic()
         self._shown = shown and sys.stderr.isatty()
@@ -46,7 +48,7 @@ class Progress:
         from rich.progress import BarColumn, SpinnerColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
         from rich.progress import Progress as Display
 
-        counted = TextColumn("{task.description} {task.fields[records]:,} records")
+        counted = TextColumn(f"{{task.description}} {{task.fields[records]:,}} {self._noun}")
         if self._total:
             columns = [counted, BarColumn(), TaskProgressColumn(), TimeRemainingColumn()]
         else:

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 ENVIRONMENT = "HEADRACE_"
-_OPTIONS = ("data", "kafka", "http", "durability", "archive")
-_DEFAULTS = {"data": "data", "kafka": "127.0.0.1:9092", "http": "", "durability": "fsync", "archive": ""}
+_OPTIONS = ("data", "kafka", "amqp", "http", "durability", "archive")
+_DEFAULTS = {"data": "data", "kafka": "127.0.0.1:9092", "amqp": "", "http": "", "durability": "fsync", "archive": ""}
 
 
 def run(argv: list[str]) -> int:
@@ -34,11 +34,16 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="headrace serve",
         description="Start the server. Everything listens on loopback unless told otherwise; port 0 takes a free one.",
-        epilog="The command line wins over the environment (HEADRACE_DATA, HEADRACE_KAFKA, HEADRACE_HTTP, "
-        "HEADRACE_DURABILITY, HEADRACE_ARCHIVE), which wins over the file given with --config.",
+        epilog="The command line wins over the environment (HEADRACE_DATA, HEADRACE_KAFKA, HEADRACE_AMQP, "
+        "HEADRACE_HTTP, HEADRACE_DURABILITY, HEADRACE_ARCHIVE), which wins over the file given with --config.",
     )
     parser.add_argument("--data", metavar="DIR", help="where the log is kept (default: ./data)")
     parser.add_argument("--kafka", metavar="HOST:PORT", help="the Kafka listener (default: 127.0.0.1:9092)")
+    parser.add_argument(
+        "--amqp",
+        metavar="HOST:PORT",
+        help="the listener for RabbitMQ's clients (default: 127.0.0.1:5672, or a free port if that is taken)",
+    )
     parser.add_argument(
         "--http",
         metavar="HOST:PORT",
@@ -65,7 +70,7 @@ def _parser() -> argparse.ArgumentParser:
         help="a server setting under the name its protocol gives it, such as num.partitions=4; may be repeated",
     )
     parser.add_argument(
-        "--config", metavar="FILE", help="a TOML file with data, kafka, http, durability, archive and a table [settings]"
+        "--config", metavar="FILE", help="a TOML file with data, kafka, amqp, http, durability, archive and a table [settings]"
     )
     parser.add_argument("--no-console", action="store_true", help="do not start the web console (there is none yet)")
     parser.add_argument("--json", action="store_true", help="print the ready line as a JSON object")
@@ -130,15 +135,16 @@ def _serve(arguments: argparse.Namespace, values: dict[str, str], settings: dict
     if values["archive"]:
         settings.setdefault("headrace.archive.url", values["archive"])
     http = _address(values["http"]) if values["http"] else None
-    options = ServerOptions(Path(values["data"]), _address(values["kafka"]), values["durability"], settings, http)
+    amqp = _address(values["amqp"]) if values["amqp"] else None
+    options = ServerOptions(Path(values["data"]), _address(values["kafka"]), values["durability"], settings, http, amqp)
 
     def ready(line: dict[str, Any]) -> None:
         if arguments.json:
             print(json.dumps(line), flush=True)
         else:
             print(
-                f"Headrace is ready. Kafka clients: {line['kafka']}. HTTP: {line['http']}. "
-                f"Data: {options.data}. Ctrl-C ends it.",
+                f"Headrace is ready. Kafka clients: {line['kafka']}. RabbitMQ clients: {line['amqp']}. "
+                f"HTTP: {line['http']}. Data: {options.data}. Ctrl-C ends it.",
                 flush=True,
             )
 

@@ -25,6 +25,7 @@ from typing import Annotated, Any, BinaryIO, NoReturn
 import typer
 
 from headrace.client.kafka import ClientError, Cluster, Refused, Unreachable
+from headrace.client.management import ManagementError
 
 DEFAULT_SERVER = "127.0.0.1:9092"
 DEFAULT_TIMEOUT_S = 30.0
@@ -143,15 +144,17 @@ def complain(text: str) -> None:
         pass
 
 
-def add_command(app: typer.Typer, name: str, function: Callable[..., None], **settings: Any) -> None:
-    """Registers `function(session, …)` as a command that also takes the global options."""
+def add_command(
+    app: typer.Typer, name: str, function: Callable[..., None], *, speaks_kafka: bool = True, **settings: Any
+) -> None:
+    """Registers `function(session, …)` as a command that also takes the global options; `--server` only if it speaks Kafka."""
     signature = inspect.signature(function, eval_str=True)
     own = list(signature.parameters.values())[1:]
 
     @functools.wraps(function)
     def command(ctx: typer.Context, **arguments: Any) -> None:
         base = ctx.find_object(Session) or Session()
-        given = [arguments.pop(f"global_{option}") for option in ("server", "json", "timeout", "quiet")]
+        given = [arguments.pop(f"global_{option}", None) for option in ("server", "json", "timeout", "quiet")]
         session = override(base, *given)
         _run(session, lambda: function(session, **arguments))
 
@@ -163,6 +166,7 @@ def add_command(app: typer.Typer, name: str, function: Callable[..., None], **se
             ("timeout", None, TimeoutOption),
             ("quiet", False, QuietOption),
         )
+        if speaks_kafka or option != "server"
     ]
     context = inspect.Parameter("ctx", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
     parameters = [context, *(p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in own), *everywhere]
@@ -190,7 +194,7 @@ def _run(session: Session, body: Callable[[], None]) -> None:
         _forget_stdout()
     except UsageError as error:
         _fail(session, error, 2)
-    except (CommandError, ClientError) as error:
+    except (CommandError, ClientError, ManagementError) as error:
         _fail(session, error, 1)
     except Stopped as stopped:
         raise typer.Exit(stopped.exit_code) from None
@@ -235,12 +239,13 @@ def _fail(session: Session, error: Exception, code: int) -> NoReturn:
     text = str(error)
     if isinstance(error, Unreachable):
         text += "; is the server running there? 'headrace serve' starts one, --server names another"
-    report_error(text, error.name if isinstance(error, Refused) else None, as_json=session.json)
+    name = error.name if isinstance(error, Refused) else error.code if isinstance(error, ManagementError) else None
+    report_error(text, name, as_json=session.json)
     raise typer.Exit(code)
 
 
 def report_error(text: str, code: str | None, *, as_json: bool) -> None:
-    """`code` is Kafka's name for the error, when the server gave one."""
+    """`code` is the protocol's name for the error, when the server gave one."""
     if as_json:
         complain(json.dumps({"error": {"message": text, "code": code}}, ensure_ascii=False))
     else:

@@ -3,7 +3,8 @@
     listener   the socket, and Granian on it once somebody connects
     app        which path belongs to which resource
     health     /health and /ready
-    metrics    /metrics; `collecting` gathers what it tells
+    metrics    /metrics; `collecting` and `queue_metrics` gather what it tells
+    management /api: RabbitMQ's management API
 
 One file for each resource. Nothing in here is imported before the first connection, the listener aside: a server nobody
 asks over HTTP pays for a bound socket. Imports the broker and `log.port`; imported by `server`.

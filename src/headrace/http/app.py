@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 from starlette.applications import Starlette
 
 from headrace.http import health, metrics
+from headrace.http.management.routes import routes as management_routes
 
 if TYPE_CHECKING:
     from headrace.broker import Broker
 
 
 def make_app(broker: Broker) -> Starlette:
-    return Starlette(routes=[*health.routes(broker), *metrics.routes(broker)])
+    return Starlette(routes=[*health.routes(broker), *metrics.routes(broker), *management_routes(broker)])

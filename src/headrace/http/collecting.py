@@ -15,6 +15,7 @@ from prometheus_client.metrics_core import Metric
 from headrace import __version__
 from headrace.broker.lag import group_lags
 from headrace.broker.topics import HIDDEN_PREFIX
+from headrace.http.queue_metrics import collect_queues
 
 if TYPE_CHECKING:
     from headrace.broker import Broker
@@ -25,7 +26,14 @@ _PARTITION = ["topic", "partition"]
 
 
 async def collect(broker: Broker) -> list[Metric]:
-    return [*_server(broker), *_front_ends(broker), *_quotas(broker), *await _partitions(broker), *await _groups(broker)]
+    return [
+        *_server(broker),
+        *_front_ends(broker),
+        *_quotas(broker),
+        *await _partitions(broker),
+        *await _groups(broker),
+        *await collect_queues(broker),
+    ]
 
 
 def _server(broker: Broker) -> list[Metric]:

@@ -117,6 +117,10 @@ class Partition(Protocol):
         batch is an idempotent producer's retry. It is durable when `Log.after_sync` says so."""
         ...
 
+    def append_own(self, batch: bytearray, count: int, timestamp_ms: int) -> int:
+        """The same for a batch that this server made itself, uncompressed and from no producer: it is not checked again."""
+        ...
+
     def append_control(self, batch: bytearray) -> int:
         """The same for a marker, which no client may write. Raises InvalidProducerEpoch or CoordinatorFenced for a zombie's."""
         ...
@@ -271,6 +275,14 @@ class Log(Protocol):
     async def create_topic(
         self, name: str, partitions: int = 1, config: Mapping[str, str] | None = None, *, topic_id: UUID | None = None
     ) -> Topic: ...
+
+    def define_topic(self, name: str, partitions: int, config: Mapping[str, str], *, internal: bool = True) -> Topic:
+        """A topic that is there at once; durable after `synced`."""
+        ...
+
+    def drop_topic(self, name: str) -> None:
+        """Deletes a topic at once; what it held is removed in the background."""
+        ...
 
     async def add_partitions(self, name: str, total: int) -> None: ...
 

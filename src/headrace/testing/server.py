@@ -37,7 +37,7 @@ from urllib.parse import urlsplit
 
 T = TypeVar("T")
 
-LISTENERS = ("kafka", "http")
+LISTENERS = ("kafka", "amqp", "http")
 """The listeners that a server is asked for; it may report more of them."""
 
 READY_TIMEOUT_S = 30.0
@@ -122,6 +122,11 @@ class HeadraceServer:
     def kafka(self) -> str:
         """`host:port`, ready to be a client's `bootstrap.servers`."""
         return self.address("kafka")
+
+    @property
+    def amqp(self) -> str:
+        """`amqp://guest:guest@host:port/`, ready for a client of RabbitMQ."""
+        return self.address("amqp")
 
     @property
     def http(self) -> str:

@@ -251,6 +251,12 @@ class EmbeddedLog:
         await self.synced()
         return topic
 
+    def define_topic(self, name: str, partitions: int, config: Mapping[str, str], *, internal: bool = True) -> EmbeddedTopic:
+        return self._topics.create(name, partitions, config, None, internal)
+
+    def drop_topic(self, name: str) -> None:
+        self.spawn(self._remove(self._topics.delete(name)))
+
     async def add_partitions(self, name: str, total: int) -> None:
         self._topics.grow(name, total)
         await self.synced()
@@ -262,8 +268,10 @@ class EmbeddedLog:
             self.archive.archiver.wake()
 
     async def delete_topic(self, name: str) -> None:
-        topic = self._topics.delete(name)
-        for place in [place for place in self._tables if place[0] == name]:
+        await self._remove(self._topics.delete(name))
+
+    async def _remove(self, topic: EmbeddedTopic) -> None:
+        for place in [place for place in self._tables if place[0] == topic.name]:
             del self._tables[place]
         for partition in topic.partitions:
             self.checkpoints.forget(partition)

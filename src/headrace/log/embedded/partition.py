@@ -50,6 +50,7 @@ _MAKE_ROOM = (definitions.TABLE, ARCHIVED)  # to delete a topic, or to archive i
 _LAST_SEQUENCE = 0x7FFF_FFFF
 _NO_LIMIT_MS = 0x7FFF_FFFF_FFFF_FFFF
 _MAX_RELATIVE_OFFSET = 0x7FFF_FFFF
+_WORTH_REMOVING = 1024 * 1024
 
 
 class EmbeddedPartition(StoredPartition):
@@ -59,6 +60,9 @@ class EmbeddedPartition(StoredPartition):
 
     def append(self, batch: bytearray | memoryview) -> int:
         return self._append(batch, check_from_client(batch))
+
+    def append_own(self, batch: bytearray, count: int, timestamp_ms: int) -> int:
+        return self._append(batch, (0, count - 1, timestamp_ms, timestamp_ms, -1, -1, -1, count))
 
     def append_control(self, batch: bytearray) -> int:
         """For the broker's own markers."""
@@ -255,6 +259,8 @@ class EmbeddedPartition(StoredPartition):
         if before > self.high_watermark:
             raise OffsetOutOfRange(f"can't trim to {before}: the partition ends at {self.high_watermark}")
         if before > self.start_offset:
+            if before == self.high_watermark == self.end_offset and self.segments and self.segments[-1].size > _WORTH_REMOVING:
+                self.roll_for_cleaning()  # so that the last segment can go, too
             self.note_trim(before)
             await self.log.synced()
             self.drop_segments()

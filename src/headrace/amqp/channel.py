@@ -1,0 +1,194 @@
+"""One channel: what its client has declared last, publishes, consumes and has not acknowledged, and who does what it asks for.
+
+A channel opens, works, and closes. When the server closes it, it stays in its place, deaf, until the client has said that it
+knows (channel.close-ok); so frames that crossed with the close find something that ignores them. What the methods do stands
+in `declaring`, `publishing`, `consuming`, `settling` and `transactions`; their tables come together here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from headrace.amqp import consuming, declaring, publishing, settling, transactions
+from headrace.amqp.content import Content
+from headrace.amqp.frames import FrameType
+from headrace.amqp.frames import reply_text as text_of
+from headrace.amqp.methods import (
+    AccessRequest,
+    AccessRequestOk,
+    BasicPublish,
+    ChannelClose,
+    ChannelCloseOk,
+    ChannelFlow,
+    ChannelFlowOk,
+    ChannelOpen,
+    ChannelOpenOk,
+    Method,
+    decode,
+)
+from headrace.amqp.unacked import Unacked
+from headrace.broker.queues.errors import AmqpRefusal, channel_error, command_invalid, not_implemented, unexpected_frame
+
+if TYPE_CHECKING:
+    from headrace.amqp.confirms import Confirms
+    from headrace.amqp.connection import AmqpConnection
+    from headrace.amqp.consuming import ChannelConsumer, ReplyConsumer
+    from headrace.amqp.transactions import Transaction
+    from headrace.broker.vhosts.vhost import VirtualHost
+
+Handlers = dict[type[Method], Callable[["Channel", Any], None]]
+
+
+class Channel:
+    def __init__(self, connection: AmqpConnection, vhost: VirtualHost, number: int) -> None:
+        self.connection = connection
+        self.vhost = vhost
+        self.number = number
+        self.open = False
+        self._closing = False  # the server has closed it, and the client does not know yet
+        self.content: Content | None = None  # a message that comes frame by frame
+        self.last_queue = ""
+        # publishing
+        self.published = 0
+        self.confirms: Confirms | None = None
+        self.transaction: Transaction | None = None
+        self.targets: dict[bytes, publishing.Target] = {}
+        self.sound_properties = b"\0\0"
+        # consuming
+        self.next_tag = 1
+        self.unacked = Unacked()
+        self.consumers: dict[str, ChannelConsumer] = {}
+        self.reply_consumer: ReplyConsumer | None = None
+        self.consumer_prefetch = 0  # for consumers to come
+        self.prefetch = 0  # for all of them together
+        self.consumed = 0  # deliveries to consumers that are not settled; those of basic.get do not count
+
+    def __repr__(self) -> str:
+        return f"<channel {self.number} of {self.connection.name}>"
+
+    # --- in
+
+    def frame(self, frame_type: int, payload: bytes) -> None:
+        if self._closing:
+            self._while_closing(frame_type, payload)
+        elif self.content is not None:
+            message = self.content.add(frame_type, payload)
+            if message is not None:
+                try:
+                    publishing.publish_message(self, self.content.method, message)
+                except publishing.NoRoom:
+                    self.content = None
+                    raise
+                self.content = None
+        elif frame_type != FrameType.METHOD:
+            raise unexpected_frame("expected method frame, got non method frame instead")
+        else:
+            method = decode(payload)
+            if isinstance(method, BasicPublish):
+                self.content = Content(method, self.connection.listener)
+            else:
+                self.handle(method)
+
+    def _while_closing(self, frame_type: int, payload: bytes) -> None:
+        if frame_type != FrameType.METHOD:
+            return
+        method = decode(payload)
+        if isinstance(method, ChannelCloseOk):
+            self.connection.channels.pop(self.number, None)
+        elif isinstance(method, ChannelClose):
+            self.send(ChannelCloseOk())
+
+    def handle(self, method: Method) -> None:
+        handler = HANDLERS.get(type(method))
+        if handler is None:
+            raise command_invalid("unimplemented method")
+        handler(self, method)
+
+    def publish(self, event: Any) -> None:
+        publishing.publish_run(self, event)
+
+    def acknowledge(self, first: int, last: int, multiple: bool) -> None:
+        settling.acknowledge(self, first, last, multiple)
+
+    # --- out
+
+    def send(self, method: Method) -> None:
+        self.connection.send(self.number, method)
+
+    def answer(self, method: Method, answer: Method, *, nowait: bool, durable: bool) -> None:
+        """Now, or once what was done is durable."""
+
+        def send() -> None:
+            if not nowait and self.open:
+                self.send(answer)
+
+        if durable:
+            self.connection.parking.after_sync(self.number, method.ids, send)
+        else:
+            send()
+
+    def settle_confirms(self) -> None:
+        if self.confirms is not None and self.open:
+            self.confirms.settle()
+
+    def look_for_timeouts(self, now: float) -> None:
+        if self.unacked.count:
+            settling.look_for_timeouts(self, now)
+
+    # --- its end
+
+    def fail(self, refusal: AmqpRefusal, ids: tuple[int, int]) -> None:
+        """The server closes it."""
+        self.end()
+        self._closing = True
+        self.send(ChannelClose(refusal.code, text_of(refusal.code, refusal.text), *ids))
+
+    def end(self) -> None:
+        """Gives back what it has not settled and leaves its queues."""
+        if not self.open:
+            return
+        self.open = False
+        if self.content is not None:
+            self.content.drop()
+            self.content = None
+        if self.transaction is not None:
+            self.transaction.roll_back(self)
+        settling.give_back(self, self.unacked.take_all())
+        consuming.leave_all(self)
+
+
+def _open(channel: Channel, method: ChannelOpen) -> None:
+    if channel.open:
+        raise channel_error("second 'channel.open' seen")
+    channel.open = True
+    channel.send(ChannelOpenOk())
+
+
+def _close(channel: Channel, method: ChannelClose) -> None:
+    channel.end()
+    channel.connection.channels.pop(channel.number, None)
+    channel.send(ChannelCloseOk())
+
+
+def _flow(channel: Channel, method: ChannelFlow) -> None:
+    if not method.active:
+        raise not_implemented("active=false")
+    channel.send(ChannelFlowOk(True))
+
+
+def _access(channel: Channel, method: AccessRequest) -> None:
+    channel.send(AccessRequestOk(1))
+
+
+HANDLERS: Handlers = {
+    ChannelOpen: _open,
+    ChannelClose: _close,
+    ChannelFlow: _flow,
+    AccessRequest: _access,
+    **declaring.HANDLERS,
+    **publishing.HANDLERS,
+    **consuming.HANDLERS,
+    **settling.HANDLERS,
+    **transactions.HANDLERS,
+}

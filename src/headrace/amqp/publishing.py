@@ -1,0 +1,146 @@
+"""Publishing: a run of messages from the scanner, or one message that came frame by frame, goes to the virtual host.
+
+Answers come in RabbitMQ's order: what can't be routed and is mandatory comes back before its confirm. Confirms wait for the
+end of the receive buffer (`confirms`).
+
+Bound: `TARGETS` different exchanges and keys are remembered by a channel; then it starts anew.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple, cast
+
+from headrace.amqp.confirms import Confirms
+from headrace.amqp.frames import content_frames, method_frame
+from headrace.amqp.methods import BasicAck, BasicNack, BasicPublish, BasicReturn, ConfirmSelect, ConfirmSelectOk, decode, encode
+from headrace.broker.queues.errors import frame_error, not_implemented, precondition_failed
+from headrace.broker.queues.run import Run
+from headrace.broker.vhosts.publishing import Published
+from headrace.broker.vhosts.users import check_exchange_access, check_topic_access
+from headrace.log.errors import DiskFull
+from headrace.record.amqp.events import PUBLISH, PublishEvent
+from headrace.record.amqp.message import Message
+from headrace.record.amqp.properties import MalformedProperties, check_properties
+
+if TYPE_CHECKING:
+    from headrace.amqp.channel import Channel, Handlers
+
+NO_ROUTE = 312
+TARGETS = 256
+
+
+class NoRoom(Exception):
+    """The disk is full: the event is to be handled again when it is not."""
+
+    def __init__(self, event: PublishEvent) -> None:
+        super().__init__("no space left on the disk")
+        self.event = event
+
+
+class Target(NamedTuple):
+    """Where a run goes; what was asked for it was allowed."""
+
+    exchange: str
+    routing_key: str
+    mandatory: bool
+
+
+def publish_run(channel: Channel, event: PublishEvent) -> None:
+    _, _, arguments, properties, records, count, body_bytes = event
+    if channel.connection.broker.log.refusal is not None:
+        _check_disk(channel, event)
+    target = channel.targets.get(arguments)
+    if target is None:
+        target = _target(channel, cast(BasicPublish, decode(BasicPublish.prefix + arguments)))
+        if len(channel.targets) >= TARGETS:
+            channel.targets.clear()
+        channel.targets[arguments] = target
+    if properties != channel.sound_properties:
+        _check_properties(properties)
+        channel.sound_properties = properties
+    run = Run(target.exchange, target.routing_key, records, count, body_bytes, properties)
+    _publish(channel, run, target.mandatory)
+
+
+def publish_message(channel: Channel, method: BasicPublish, message: Message) -> None:
+    run = Run.of([message])
+    event = (PUBLISH, channel.number, encode(method)[4:], message.properties, run.records, 1, run.body_bytes)
+    publish_run(channel, event)
+
+
+def _target(channel: Channel, method: BasicPublish) -> Target:
+    if method.immediate:
+        raise not_implemented("immediate=true")
+    connection, vhost = channel.connection, channel.vhost
+    if not connection.publishes:
+        connection.begin_publishing()
+    check_exchange_access(connection.user, "write", method.exchange, vhost.name)
+    if connection.user.topic_permissions:
+        exchange = vhost.exchanges.get(method.exchange)
+        if exchange is not None and exchange.kind == "topic":
+            check_topic_access(connection.user, "write", method.exchange, method.routing_key, vhost.name)
+    return Target(method.exchange, method.routing_key, method.mandatory)
+
+
+def _check_disk(channel: Channel, event: PublishEvent) -> None:
+    """A full disk is no reason to lose what a publisher could not know of; one that can't be written to is an error."""
+    if isinstance(channel.connection.broker.log.refusal, DiskFull):
+        if not channel.connection.publishes:
+            channel.connection.begin_publishing()
+        raise NoRoom(event)
+
+
+def _check_properties(raw: bytes) -> None:
+    try:
+        check_properties(raw)
+    except MalformedProperties as error:
+        raise frame_error(f"cannot decode properties: {error}") from None
+
+
+def _publish(channel: Channel, run: Run, mandatory: bool) -> None:
+    if channel.transaction is not None:
+        channel.transaction.publish(run, mandatory)
+    elif mandatory and run.count > 1 and channel.vhost.router.sees_each_message(run.exchange):
+        for message in run.messages():  # each may go its own way, or come back
+            _publish(channel, Run.of([message]), mandatory)
+    else:
+        published = deliver(channel, run, mandatory)
+        if channel.confirms is not None:
+            channel.confirms.published(run.count, durable=published.durable, refused=published.refused)
+            to_confirm = channel.connection.dispatch.to_confirm
+            if channel not in to_confirm:
+                to_confirm.append(channel)
+
+
+def deliver(channel: Channel, run: Run, mandatory: bool) -> Published:
+    """To the queues, or back to the publisher."""
+    reply_name = channel.reply_consumer.name if channel.reply_consumer is not None else None
+    published = channel.vhost.publish(run, channel.connection.user, reply_name)
+    channel.published += run.count
+    if mandatory and not published.routed:
+        _give_back(channel, run)
+    return published
+
+
+def _give_back(channel: Channel, run: Run) -> None:
+    connection, number = channel.connection, channel.number
+    method = method_frame(number, BasicReturn(NO_ROUTE, "NO_ROUTE", run.exchange, run.routing_key))
+    for message in run.messages():
+        connection.write(method + content_frames(number, message.properties, message.body, connection.frame_max))
+
+
+def _confirm_select(channel: Channel, method: ConfirmSelect) -> None:
+    if channel.transaction is not None:
+        raise precondition_failed("cannot switch from tx to confirm mode")
+    if channel.confirms is None:
+
+        def answer(sequence: int, multiple: bool, ack: bool) -> None:
+            if channel.open:
+                channel.send(BasicAck(sequence, multiple) if ack else BasicNack(sequence, multiple, False))
+
+        channel.confirms = Confirms(channel.connection.broker.vhosts.turns, answer)
+    if not method.nowait:
+        channel.send(ConfirmSelectOk())
+
+
+HANDLERS: Handlers = {ConfirmSelect: _confirm_select}

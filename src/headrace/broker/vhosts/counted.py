@@ -1,0 +1,30 @@
+"""What went through a virtual host since the server started, for those who compute rates of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from headrace.broker.queues.any_queue import AnyQueue
+
+
+@dataclass(slots=True)
+class Counted:
+    """`published` and `unroutable` are counted as messages come. The others belong to queues that are gone: those of the queues
+    that are there have to be added."""
+
+    published: int = 0
+    unroutable: int = 0
+    arrived: int = 0  # in queues
+    delivered: int = 0
+    redelivered: int = 0
+    acknowledged: int = 0
+    dropped: int = 0
+
+    def add(self, queue: AnyQueue) -> None:
+        self.arrived += queue.published
+        self.delivered += queue.delivered
+        self.redelivered += queue.redelivered
+        self.acknowledged += queue.acknowledged
+        self.dropped += queue.dropped

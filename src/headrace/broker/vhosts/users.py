@@ -1,0 +1,186 @@
+"""Users: who may log in, and what each may do in which virtual host.
+
+Passwords are kept as RabbitMQ keeps them, four bytes of salt and a hash over salt and password, so that definitions can be
+taken from there and back. A user without a hash can't log in with a password. Permissions are three regular expressions for
+each virtual host: what may be configured, written and read. An empty one allows nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+from base64 import b64decode, b64encode
+from binascii import Error as Base64Error
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from headrace.broker.queues.errors import access_refused, not_allowed
+from headrace.broker.vhosts.names import exchange_text, queue_text
+
+DEFAULT_USER = "guest"
+MAX_USERS = 10_000
+MAX_PATTERN = 1024
+
+SHA256 = "rabbit_password_hashing_sha256"
+HASHES: Mapping[str, str] = {
+    SHA256: "sha256",
+    "rabbit_password_hashing_sha512": "sha512",
+    "rabbit_password_hashing_md5": "md5",
+}
+
+_SALT_BYTES = 4
+_EVERYTHING = ".*"
+
+
+@dataclass(frozen=True, slots=True)
+class Permissions:
+    """Regular expressions, found anywhere in the name of the exchange or queue."""
+
+    configure: str = _EVERYTHING
+    write: str = _EVERYTHING
+    read: str = _EVERYTHING
+
+    def allows(self, what: str, name: str) -> bool:
+        pattern: str = getattr(self, what)
+        if pattern in (_EVERYTHING, ""):
+            return bool(pattern)
+        return re.search(pattern, name) is not None
+
+
+@dataclass(frozen=True, slots=True)
+class TopicPermissions:
+    """For the routing keys of one topic exchange."""
+
+    exchange: str
+    write: str = _EVERYTHING
+    read: str = _EVERYTHING
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    name: str
+    password_hash: str = ""
+    hashing_algorithm: str = SHA256
+    tags: tuple[str, ...] = ()
+    permissions: Mapping[str, Permissions] = field(default_factory=dict)  # by virtual host
+    topic_permissions: Mapping[str, tuple[TopicPermissions, ...]] = field(default_factory=dict)
+
+    def has_password(self, password: str) -> bool:
+        try:
+            stored = b64decode(self.password_hash)
+        except Base64Error:
+            return False
+        given = _hash(self.hashing_algorithm, stored[:_SALT_BYTES], password)
+        return len(stored) > _SALT_BYTES and hmac.compare_digest(stored[_SALT_BYTES:], given)
+
+    def without_vhost(self, vhost: str) -> User:
+        return replace(
+            self,
+            permissions={name: kept for name, kept in self.permissions.items() if name != vhost},
+            topic_permissions={name: kept for name, kept in self.topic_permissions.items() if name != vhost},
+        )
+
+
+def user_row(user: User) -> dict[str, object]:
+    """As the definitions table keeps it."""
+    return {
+        "password_hash": user.password_hash,
+        "hashing_algorithm": user.hashing_algorithm,
+        "tags": list(user.tags),
+        "permissions": {vhost: [each.configure, each.write, each.read] for vhost, each in user.permissions.items()},
+        "topic_permissions": {
+            vhost: [[each.exchange, each.write, each.read] for each in topics]
+            for vhost, topics in user.topic_permissions.items()
+        },
+    }
+
+
+def stored_user(name: str, row: Mapping[str, Any]) -> User:
+    return User(
+        name,
+        row["password_hash"],
+        row["hashing_algorithm"],
+        tuple(row["tags"]),
+        {vhost: Permissions(*patterns) for vhost, patterns in row["permissions"].items()},
+        {vhost: tuple(TopicPermissions(*each) for each in topics) for vhost, topics in row["topic_permissions"].items()},
+    )
+
+
+def hashed(password: str, salt: bytes, algorithm: str = SHA256) -> str:
+    return b64encode(salt + _hash(algorithm, salt, password)).decode()
+
+
+def _hash(algorithm: str, salt: bytes, password: str) -> bytes:
+    return hashlib.new(HASHES[algorithm], salt + password.encode("utf-8", "surrogateescape")).digest()
+
+
+class Users:
+    """All users of the broker. `loopback_only` are those who may not come from another machine."""
+
+    def __init__(self, random_bytes: Callable[[int], bytes], loopback_only: tuple[str, ...] = (DEFAULT_USER,)) -> None:
+        self._random_bytes = random_bytes
+        self._users: dict[str, User] = {}
+        self.loopback_only = frozenset(loopback_only)
+
+    def __iter__(self) -> Iterator[User]:
+        return iter(self._users.values())
+
+    @property
+    def full(self) -> bool:
+        return len(self._users) >= MAX_USERS
+
+    def get(self, name: str) -> User | None:
+        return self._users.get(name)
+
+    def put(self, user: User) -> None:
+        self._users[user.name] = user
+
+    def remove(self, name: str) -> None:
+        del self._users[name]
+
+    def hashed(self, password: str) -> str:
+        return hashed(password, self._random_bytes(_SALT_BYTES))
+
+    def authenticate(self, name: str, password: str, *, loopback: bool = True) -> User | None:
+        """None: wrong name or password, or from where that user may not come."""
+        user = self._users.get(name)
+        if user is None or not password or not user.has_password(password):
+            return None
+        return user if loopback or name not in self.loopback_only else None
+
+
+def check_vhost_access(user: User, vhost: str) -> None:
+    if vhost not in user.permissions:
+        raise not_allowed(f"access to vhost '{vhost}' refused for user '{user.name}'")
+
+
+def check_queue_access(user: User, what: str, queue: str, vhost: str) -> None:
+    """`what` is "configure", "write" or "read"."""
+    if not _allowed(user, what, queue, vhost):
+        raise access_refused(f"{what} access to {queue_text(queue, vhost)} refused for user '{user.name}'")
+
+
+def check_exchange_access(user: User, what: str, exchange: str, vhost: str) -> None:
+    name = exchange or "amq.default"  # the name under which permissions know the default exchange
+    if not _allowed(user, what, name, vhost):
+        raise access_refused(f"{what} access to {exchange_text(name, vhost)} refused for user '{user.name}'")
+
+
+def check_topic_access(user: User, what: str, exchange: str, routing_key: str, vhost: str) -> None:
+    """Of a topic exchange, beside the access to the exchange itself. `{username}` and `{vhost}` in a pattern stand for them."""
+    for topic in user.topic_permissions.get(vhost, ()):
+        if topic.exchange != exchange:
+            continue
+        pattern: str = getattr(topic, what)
+        for name, value in (("{username}", user.name), ("{vhost}", vhost)):
+            pattern = pattern.replace(name, re.escape(value))
+        if not pattern or re.search(pattern, routing_key) is None:
+            text = f"{what} access to topic '{routing_key}' in exchange topic '{exchange}' in vhost '{vhost}'"
+            raise access_refused(f"{text} refused for user '{user.name}'")
+
+
+def _allowed(user: User, what: str, name: str, vhost: str) -> bool:
+    permissions = user.permissions.get(vhost)
+    return permissions is not None and permissions.allows(what, name)

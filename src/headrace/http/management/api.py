@@ -1,0 +1,173 @@
+"""From a request to an answer: finds the resource that a path names, asks who is there, and says what went wrong.
+
+Paths are taken apart before they are decoded, since `%2F` is the name of a virtual host. Everybody logs in with every request
+(Basic); a user needs one of RabbitMQ's tags to be let in: management, policymaker, monitoring or administrator.
+
+Bounds: a body has at most `MAX_BODY_BYTES`; answers of more than `LARGE` rows are written down on a thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import binascii
+import json
+import logging
+from base64 import b64decode
+from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl, unquote
+
+from headrace.broker.queues.errors import AmqpRefusal
+from headrace.broker.vhosts.users import User
+from headrace.http.management.call import ADMINISTRATOR, MANAGEMENT, MONITORING, POLICYMAKER, Answer, Call, Resource
+from headrace.http.management.errors import ApiError, bad_request, from_refusal, missing, not_authorised
+from headrace.http.management.rates import Rates
+from headrace.log.errors import LogError
+
+if TYPE_CHECKING:
+    from headrace.broker import Broker
+
+logger = logging.getLogger("headrace.http")
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+
+MAX_BODY_BYTES = 20_000_000  # RabbitMQ's limit
+LARGE = 500
+CHALLENGE = {"www-authenticate": 'Basic realm="RabbitMQ Management"'}
+
+_PREFIX = "/api"
+_SUFFICIENT = {
+    MANAGEMENT: {MANAGEMENT, POLICYMAKER, MONITORING, ADMINISTRATOR},
+    POLICYMAKER: {POLICYMAKER, ADMINISTRATOR},
+    MONITORING: {MONITORING, ADMINISTRATOR},
+    ADMINISTRATOR: {ADMINISTRATOR},
+}
+_REFUSED = {
+    MANAGEMENT: "Not management user",
+    POLICYMAKER: "User not authorised to access object",
+    MONITORING: "Not monitor user",
+    ADMINISTRATOR: "Not administrator user",
+}
+_NOBODY = User("")
+
+
+class ManagementApi:
+    def __init__(self, broker: Broker, resources: Iterable[Resource]) -> None:
+        self._broker = broker
+        self._rates = Rates(broker.clock)
+        self._resources: dict[tuple[str, int], list[tuple[tuple[str, ...], Resource]]] = {}
+        for resource in resources:
+            segments = tuple(resource.path.split("/"))
+            self._resources.setdefault((segments[0], len(segments)), []).append((segments, resource))
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return
+        try:
+            answer = await self._answer(scope, receive)
+        except ApiError as error:
+            answer = Answer(error.status, error.body, CHALLENGE if error.body["error"] == "not_authorized" else {})
+        except AmqpRefusal as refusal:
+            refused = from_refusal(refusal)
+            answer = Answer(refused.status, refused.body)
+        except LogError as error_of_log:
+            answer = Answer(503, {"error": "unavailable", "reason": str(error_of_log)})
+        except Exception:
+            logger.exception("an error of ours in answer to %s %s", scope["method"], scope["path"])
+            answer = Answer(500, {"error": "internal_error", "reason": "see the server's log"})
+        await _send(answer, send, head=scope["method"] == "HEAD")
+
+    async def _answer(self, scope: Scope, receive: Receive) -> Answer:
+        resource, parts = self._find(_raw_path(scope))
+        headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
+        method = scope["method"]
+        allowed = ", ".join(["HEAD", "GET"] * ("GET" in resource.methods) + [m for m in resource.methods if m != "GET"])
+        if method == "OPTIONS":
+            return Answer(200, None, {"allow": f"{allowed}, OPTIONS"})
+        user = _NOBODY if resource.public else self._authenticate(headers, scope.get("client"))
+        method = "GET" if method == "HEAD" else method
+        handler = resource.methods.get(method)
+        if handler is None:
+            return Answer(405, None, {"allow": f"{allowed}, OPTIONS"})
+        if not resource.public and not _SUFFICIENT[resource.needs(method)].intersection(user.tags):
+            raise not_authorised(_REFUSED[resource.needs(method)])
+        raw_body = await _read_body(receive, headers) if method in ("PUT", "POST", "DELETE") else b""
+        try:
+            query = dict(parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True))
+        except ValueError:
+            raise bad_request("the query can't be read") from None
+        result = await handler(Call(self._broker, self._rates, user, parts, query, headers, raw_body))
+        return result if isinstance(result, Answer) else Answer(200, result)
+
+    def _find(self, path: str) -> tuple[Resource, Mapping[str, str]]:
+        segments = path.removeprefix(_PREFIX).strip("/").split("/") if path.startswith(_PREFIX) else [""]
+        for pattern, resource in self._resources.get((segments[0], len(segments)), ()):
+            parts: dict[str, str] = {}
+            for wanted, given in zip(pattern, segments, strict=True):
+                if wanted.startswith("{"):
+                    parts[wanted[1:-1]] = unquote(given, errors="surrogateescape")
+                elif wanted != given:
+                    break
+            else:
+                return resource, parts
+        raise missing()
+
+    def _authenticate(self, headers: Mapping[str, str], client: Any) -> User:
+        scheme, _, credentials = headers.get("authorization", "").partition(" ")
+        name, separator, password = "", "", ""
+        if scheme.lower() == "basic":
+            try:
+                name, separator, password = b64decode(credentials.strip(), validate=True).decode().partition(":")
+            except (binascii.Error, UnicodeDecodeError):
+                raise bad_request("the credentials can't be read") from None
+        loopback = not client or client[0] in ("127.0.0.1", "::1") or client[0].startswith("127.")
+        user = self._broker.vhosts.users.authenticate(name, password, loopback=loopback) if separator else None
+        if user is None:
+            raise ApiError(401, "not_authorized", "Login failed")
+        return user
+
+
+def _raw_path(scope: Scope) -> str:
+    raw: bytes = scope.get("raw_path") or scope["path"].encode()
+    return raw.partition(b"?")[0].decode("latin-1")
+
+
+async def _read_body(receive: Receive, headers: Mapping[str, str]) -> bytes:
+    length = headers.get("content-length", "")
+    if length.isdecimal() and int(length) > MAX_BODY_BYTES:
+        raise _too_large()
+    body = bytearray()
+    while True:
+        message = await receive()
+        if message["type"] != "http.request":
+            return bytes(body)
+        body += message.get("body", b"")
+        if len(body) > MAX_BODY_BYTES:
+            raise _too_large()
+        if not message.get("more_body"):
+            return bytes(body)
+
+
+def _too_large() -> ApiError:
+    return ApiError(413, "payload_too_large", f"a body has at most {MAX_BODY_BYTES} bytes")
+
+
+async def _send(answer: Answer, send: Send, *, head: bool) -> None:
+    headers = [(name.encode(), value.encode("latin-1", "replace")) for name, value in answer.headers.items()]
+    content = b""
+    if answer.body is not None:
+        rows = answer.body if isinstance(answer.body, list) else ()
+        content = await asyncio.to_thread(_json, answer.body) if len(rows) > LARGE else _json(answer.body)
+        headers.append((b"content-type", b"application/json"))
+    headers += [(b"cache-control", b"no-cache"), (b"vary", b"accept, accept-encoding, origin")]
+    if answer.status != 204:
+        headers.append((b"content-length", str(len(content)).encode()))
+    await send({"type": "http.response.start", "status": answer.status, "headers": headers})
+    await send({"type": "http.response.body", "body": b"" if head else content})
+
+
+def _json(body: object) -> bytes:
+    """Pure ASCII: names need not be UTF-8, and what is not becomes an escape."""
+    return json.dumps(body, separators=(",", ":"), default=str).encode()

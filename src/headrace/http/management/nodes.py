@@ -1,0 +1,148 @@
+"""/api/nodes: the one node there is, its memory, disk and descriptors. /api/cluster-name."""
+
+from __future__ import annotations
+
+import os
+import platform
+import resource
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from headrace import __version__
+from headrace.broker.clients import RABBITMQ_VERSION, node_name
+from headrace.broker.exchanges.kinds import ALL_KINDS
+from headrace.http.management.call import ADMINISTRATOR, MONITORING, NO_CONTENT, Answer, Call, Resource
+from headrace.http.management.errors import bad_request, missing
+from headrace.http.management.listing import columns, listed, only
+from headrace.http.management.parameters import CLUSTER_NAME
+from headrace.log.errors import DiskFull
+
+if TYPE_CHECKING:
+    from headrace.broker import Broker
+
+EXCHANGE_TYPES = [{"name": kind, "description": "", "enabled": True} for kind in ALL_KINDS]
+MECHANISMS = [{"name": name, "description": "", "enabled": True} for name in ("AMQPLAIN", "PLAIN")]
+
+
+def cluster_name(broker: Broker) -> str:
+    return str(broker.vhosts.parameters.get(("", None, CLUSTER_NAME), node_name()))
+
+
+def memory_used() -> int:
+    """Resident, of this process."""
+    try:
+        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, IndexError, ValueError):  # another system than Linux: the most it ever was
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def _descriptors() -> int:
+    try:
+        return len(os.listdir("/proc/self/fd"))
+    except OSError:
+        return 0
+
+
+def disk_alarm(broker: Broker) -> bool:
+    return isinstance(broker.log.refusal, DiskFull)
+
+
+def memory_alarm(broker: Broker) -> bool:
+    return "memory" in broker.clients.alarm
+
+
+def contexts(broker: Broker) -> list[dict[str, Any]]:
+    host, port = broker.clients.listeners.get("http", ("", 0))
+    return [{"description": "RabbitMQ Management", "path": "/", "ip": host, "port": str(port), "node": node_name()}]
+
+
+def _row(call: Call) -> dict[str, Any]:
+    broker = call.broker
+    storage = broker.log.storage()
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    sockets = sum(traffic.connections for traffic in broker.traffic.values())
+    used = {
+        "mem_used": memory_used(),
+        "fd_used": _descriptors(),
+        "sockets_used": sockets,
+        "proc_used": threading.active_count(),
+        "disk_free": storage.usable_bytes,
+    }
+    return {
+        "applications": [
+            {"name": "headrace", "description": "Headrace", "version": __version__},
+            {"name": "rabbit", "description": "RabbitMQ's protocol, spoken by Headrace", "version": RABBITMQ_VERSION},
+        ],
+        "auth_mechanisms": MECHANISMS,
+        "being_drained": False,
+        "cluster_links": [],
+        "config_files": [],
+        "contexts": contexts(broker),
+        "db_dir": str(broker.settings.facts.get("log.dirs", "")),
+        "disk_free_alarm": disk_alarm(broker),
+        "disk_free_limit": 0,
+        "enabled_plugins": ["rabbitmq_management"],
+        "exchange_types": EXCHANGE_TYPES,
+        "fd_total": soft if soft != resource.RLIM_INFINITY else 0,
+        "log_files": ["<stderr>"],
+        "mem_alarm": memory_alarm(broker),
+        "mem_calculation_strategy": "rss",
+        "mem_limit": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+        "name": node_name(),
+        "net_ticktime": 60,
+        "os_pid": str(os.getpid()),
+        "partitions": [],
+        "proc_total": 0,
+        "processors": os.cpu_count() or 1,
+        "rates_mode": "basic",
+        "run_queue": 0,
+        "running": True,
+        "sockets_total": broker.settings.get_int("max.connections"),
+        "type": "disc",
+        "uptime": broker.clock.now_ms() - broker.clients.started_ms,
+        "python_version": platform.python_version(),
+        **call.rates.counted("node", used),
+    }
+
+
+async def _list(call: Call) -> object:
+    return await listed(call.query, [node_name()], lambda _: _row(call), lambda name: name)
+
+
+def _check_name(call: Call) -> None:
+    if call["name"] != node_name():
+        raise missing()
+
+
+async def _get(call: Call) -> object:
+    _check_name(call)
+    return only(_row(call), columns(call.query))
+
+
+async def _memory(call: Call) -> object:
+    _check_name(call)
+    used = memory_used()
+    return {"memory": {"total": {"rss": used, "allocated": used, "erlang": 0}, "strategy": "rss"}}
+
+
+async def _get_cluster_name(call: Call) -> object:
+    return {"name": cluster_name(call.broker)}
+
+
+async def _put_cluster_name(call: Call) -> Answer:
+    body = call.body()
+    body.require("name")
+    if not body.text("name"):
+        raise bad_request("a cluster has a name")
+    call.broker.vhosts.put_parameter("", None, CLUSTER_NAME, body.text("name"))
+    await call.durable()
+    return NO_CONTENT
+
+
+RESOURCES = [
+    Resource("nodes", {"GET": _list}, MONITORING),
+    Resource("nodes/{name}", {"GET": _get}, MONITORING),
+    Resource("nodes/{name}/memory", {"GET": _memory}, MONITORING),
+    Resource("cluster-name", {"GET": _get_cluster_name, "PUT": _put_cluster_name}, write_tag=ADMINISTRATOR),
+]
