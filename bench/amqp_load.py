@@ -34,11 +34,12 @@ class Shape:
     transient: bool = False  # no confirms, and consumers that acknowledge by receiving
     bindings: int = 0  # of a topic exchange; each message has the routing key of the next one
     bound: bool = False  # they are there already
+    plain: bool = False  # the client as it comes: each publish and each acknowledgement is a write of its own
 
     def arguments(self) -> list[object]:
         words: list[object] = ["-size", self.size, "-queues", self.queues, "-bindings", self.bindings]
         words += ["-producers", self.producers, "-consumers", self.consumers]
-        words += ["-bound"] if self.bound else []
+        words += [*(["-bound"] if self.bound else []), *(["-plain"] if self.plain else [])]
         if self.transient:
             return [*words, "-transient", "-auto-ack"]
         return [*words, "-confirm", self.window, "-prefetch", self.window]

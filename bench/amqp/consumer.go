@@ -29,7 +29,7 @@ type consumer struct {
 }
 
 func newConsumer(p *plan, number int) (*consumer, error) {
-	connection, channel, err := open(p.url)
+	connection, channel, err := p.open()
 	if err != nil {
 		return nil, err
 	}

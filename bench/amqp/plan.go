@@ -4,6 +4,8 @@ import (
 	"flag"
 	"fmt"
 	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
 )
 
 // plan is what a load is to do.
@@ -26,6 +28,7 @@ type plan struct {
 	leave     bool    // what is in the queues at the end stays there
 	bindings  int     // of a topic exchange in front of the queues; 0: the default exchange
 	bound     bool    // they are there already
+	plain     bool    // the client as it comes, without gathering writes
 }
 
 const (
@@ -54,6 +57,7 @@ func readPlan(arguments []string) (*plan, error) {
 	flags.Float64Var(&p.rate, "rate", 0, "messages a second in all; 0: as many as possible")
 	flags.BoolVar(&p.leave, "leave", false, "do not wait for the queues to be empty at the end")
 	flags.IntVar(&p.bindings, "bindings", 0, "publish through a topic exchange with this many bindings")
+	flags.BoolVar(&p.plain, "plain", false, "write each publish and each acknowledgement by itself, as with -rate")
 	flags.BoolVar(&p.bound, "bound", false, "the bindings are there already")
 	if err := flags.Parse(arguments); err != nil {
 		return nil, err
@@ -65,6 +69,14 @@ func readPlan(arguments []string) (*plan, error) {
 		return nil, fmt.Errorf("fewer bindings than queues")
 	}
 	return p, nil
+}
+
+// open connects a producer or a consumer.
+func (p *plan) open() (*amqp.Connection, *amqp.Channel, error) {
+	if p.rate > 0 || p.plain {
+		return openWith(p.url, nil)
+	}
+	return openWith(p.url, dialBatching)
 }
 
 func (p *plan) queueName(index int) string {

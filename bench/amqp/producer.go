@@ -31,7 +31,7 @@ type producer struct {
 }
 
 func newProducer(p *plan, number int) (*producer, error) {
-	connection, channel, err := open(p.url)
+	connection, channel, err := p.open()
 	if err != nil {
 		return nil, err
 	}

@@ -20,13 +20,14 @@ step = st.one_of(
 
 
 def each(deliveries: list[Delivered]) -> dict[int, tuple[object, int]]:
-    return {d.first_tag + i: (d.queue, d.first_offset + i) for d in deliveries for i in range(d.count)}
+    return {d.first_tag + i: (d.queue, d.first_offset + i) for d in deliveries for i in range(d.messages)}
 
 
 @given(st.lists(step, max_size=60))
 @settings(max_examples=300, deadline=None)
 def test_runs_settle_what_a_dictionary_of_tags_would(steps: list[tuple[str, int, int]]) -> None:
-    unacked, model = Unacked(), {}
+    unacked = Unacked()
+    model: dict[int, tuple[object, int]] = {}
     next_tag, offsets = 1, [0, 100]
     taken: list[Delivered] = []
     for verb, a, b in steps:

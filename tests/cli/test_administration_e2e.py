@@ -158,9 +158,7 @@ def test_peek_is_not_seen_by_a_consumer_and_shows_only_what_is_ready(
     channel = client.channel()
     channel.basic_qos(prefetch_count=1)
     held: list[int] = []
-    channel.basic_consume(
-        queue, lambda _channel, method, _properties, _body: held.append(method.delivery_tag), consumer_tag=mark
-    )
+    channel.basic_consume(queue, lambda _channel, method, *_: held.append(method.delivery_tag), consumer_tag=mark)
     while not held:
         client.process_data_events(time_limit=1)
     assert managed("queue", "peek", queue, "-b").lines == ["ready"]

@@ -1,6 +1,6 @@
 """A server killed with SIGKILL again and again, under confirmed persistent publishing and acking over AMQP.
 
-- Every confirmed message is delivered, sooner or later.
+- Every confirmed message is delivered, sooner or later; one that is rejected is delivered again from the queue of dead letters.
 - A message that was delivered before comes back flagged as redelivered, and one whose ack had been written never comes back.
 - Nothing is delivered that was never published, and what is delivered first comes in the order of publishing.
 """
@@ -28,7 +28,9 @@ QUEUES: dict[str, dict[str, object]] = {
     "classic": {},
     "quorum": {"x-queue-type": "quorum", "x-delivery-limit": 1_000_000},
     "priority": {"x-max-priority": 4},
+    "rejected": {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"},
 }
+DEAD = "dead"
 PROGRESS_TIMEOUT_S = 60.0
 ACK_WRITE_S = 0.5  # acks are written a few milliseconds after they come; this is long enough for any machine
 IN_FLIGHT = 1_000
@@ -150,8 +152,10 @@ class Subscriber(Worker):
     def __init__(self, url: str, chance: random.Random, queue: str, sent: Callable[[], int]) -> None:
         super().__init__(url, chance)
         self.queue = queue
+        self.home = "rejected" if queue == DEAD else queue  # where its messages were published to
         self.seen: dict[int, int] = defaultdict(int)
         self.acked: set[int] = set()
+        self.rejected: set[int] = set()
         self.settled: set[int] = set()
         """Acked long enough ago that the ack is on the disk: these may never come back."""
         self._sent = sent
@@ -169,30 +173,41 @@ class Subscriber(Worker):
         number = decode(body)
         where = f"{self.queue}: message {number}"
         assert number < self._sent(), f"{where} was never published"
-        assert queue_of(number) == self.queue == method.routing_key, f"{where} in the wrong queue"
+        assert queue_of(number) == self.home, f"{where} in the wrong queue"
+        assert method.routing_key == self.queue, f"{where} with the key {method.routing_key}"
         assert properties.message_id == str(number), f"{where} has the properties of another"
-        assert number not in self.settled, f"{where} came back though its ack had been written"
-        if number in self.seen:
-            assert method.redelivered, f"{where} came again without the flag"
-        elif self.queue != "priority":
-            assert number > self._highest, f"{where} came after {self._highest}"
-            self._highest = number
+        if self.queue == DEAD:  # a letter may have been sent twice: written here, and its end there not yet
+            assert properties.headers["x-death"][0]["queue"] == self.home, f"{where} died elsewhere"
+        else:
+            assert number not in self.settled, f"{where} came back though its ack had been written"
+            if number in self.seen:
+                assert method.redelivered, f"{where} came again without the flag"
+            elif self.queue != "priority":
+                assert number > self._highest, f"{where} came after {self._highest}"
+                self._highest = number
         self.seen[number] += 1
+        self.acked.discard(number)  # what was said before a kill does not count
+        self.rejected.discard(number)
         self._waiting.append((method.delivery_tag, number))
 
     def work(self, connection: BlockingConnection) -> None:
         if not self._waiting:
             return
         way = self.chance.random()
-        if way < 0.6:  # the oldest few at once
+        if way < (0.3 if self.queue == "rejected" else 0.6):  # the oldest few at once
             tag, _ = self._waiting[count := self.chance.randrange(len(self._waiting))]
             self._channel.basic_ack(tag, multiple=True)
             self.acked.update(number for _, number in self._waiting[: count + 1])
             del self._waiting[: count + 1]
-        elif way < 0.9:  # one from anywhere
+        elif way < (0.6 if self.queue == "rejected" else 0.9):  # one from anywhere
             tag, number = self._waiting.pop(self.chance.randrange(len(self._waiting)))
             self._channel.basic_ack(tag)
             self.acked.add(number)
+        elif self.queue == "rejected" and way < 0.98:
+            tag, _ = self._waiting[count := self.chance.randrange(len(self._waiting))]
+            self._channel.basic_nack(tag, multiple=True, requeue=False)
+            self.rejected.update(number for _, number in self._waiting[: count + 1])
+            del self._waiting[: count + 1]
         else:
             tag, _ = self._waiting.pop(self.chance.randrange(len(self._waiting)))
             self._channel.basic_nack(tag, requeue=True)
@@ -200,6 +215,9 @@ class Subscriber(Worker):
     @property
     def idle(self) -> bool:
         return not self._waiting
+
+    def has_done(self, numbers: set[int]) -> bool:
+        return self.idle and numbers <= self.acked | self.rejected
 
 
 def declare(url: str) -> None:
@@ -209,13 +227,14 @@ def declare(url: str) -> None:
     for queue, arguments in QUEUES.items():
         channel.queue_declare(queue, durable=True, arguments=arguments)
         channel.queue_bind(queue, EXCHANGE, queue)
+    channel.queue_declare(DEAD, durable=True)
     connection.close()
 
 
 def ready(url: str) -> dict[str, int]:
     connection = connect(url)
     channel = connection.channel()
-    counts = {queue: channel.queue_declare(queue, passive=True).method.message_count for queue in QUEUES}
+    counts = {queue: channel.queue_declare(queue, passive=True).method.message_count for queue in (*QUEUES, DEAD)}
     connection.close()
     return counts
 
@@ -223,8 +242,11 @@ def ready(url: str) -> dict[str, int]:
 def campaign(url: str, crash: Callable[[], None], kills: int, chance: random.Random) -> None:
     declare(url)
     publisher = Publisher(url, random.Random(chance.randrange(2**32)))
-    subscribers = [Subscriber(url, random.Random(chance.randrange(2**32)), queue, lambda: publisher.sent) for queue in QUEUES]
-    workers: list[Worker] = [publisher, *subscribers]
+    subscribers = {
+        queue: Subscriber(url, random.Random(chance.randrange(2**32)), queue, lambda: publisher.sent)
+        for queue in (*QUEUES, DEAD)
+    }
+    workers: list[Worker] = [publisher, *subscribers.values()]
     for worker in workers:
         worker.start()
 
@@ -242,15 +264,17 @@ def campaign(url: str, crash: Callable[[], None], kills: int, chance: random.Ran
         """Everything that was confirmed is delivered and acked, and those acks are on the disk."""
         publisher.paused.set()
         wait(lambda: publisher.idle, "the confirms")
-        for subscriber in subscribers:
-            mine = {number for number in publisher.confirmed if queue_of(number) == subscriber.queue}
-            wait(lambda s=subscriber, m=mine: m <= s.acked and s.idle, f"{subscriber.queue} to be read")
+        for queue in QUEUES:
+            mine = {number for number in publisher.confirmed if queue_of(number) == queue}
+            wait(lambda queue=queue, mine=mine: subscribers[queue].has_done(mine), f"{queue} to be read")
+        wait(lambda: subscribers[DEAD].has_done(set(subscribers["rejected"].rejected)), "the dead letters")
         wait(lambda: not any(ready(url).values()), "empty queues")
-        for subscriber in subscribers:
-            wait(lambda s=subscriber: s.idle, f"the last acks of {subscriber.queue}")
+        for subscriber in subscribers.values():
+            wait(lambda subscriber=subscriber: subscriber.idle, f"the last acks of {subscriber.queue}")
+        acked = {queue: set(subscriber.acked) for queue, subscriber in subscribers.items()}
         time.sleep(ACK_WRITE_S)  # not to wait for anything that can be seen: see ACK_WRITE_S
-        for subscriber in subscribers:
-            subscriber.settled |= subscriber.acked
+        for queue, subscriber in subscribers.items():
+            subscriber.settled |= acked[queue] & subscriber.acked
         publisher.paused.clear()
 
     for kill in range(kills):
@@ -270,10 +294,9 @@ def campaign(url: str, crash: Callable[[], None], kills: int, chance: random.Ran
     for worker in workers:
         worker.finish()
     check()
-    seen = {number for subscriber in subscribers for number in subscriber.seen}
-    assert publisher.confirmed <= seen
+    assert publisher.confirmed <= {number for subscriber in subscribers.values() for number in subscriber.seen}
     crash()
-    assert ready(url) == dict.fromkeys(QUEUES, 0)  # all acked, all written: nothing comes back
+    assert not any(ready(url).values())  # all acked, all written: nothing comes back
 
 
 @pytest.mark.parametrize("durability", ["fsync", "flush"])  # both survive the death of the process

@@ -55,6 +55,7 @@ class Channel:
         self.transaction: Transaction | None = None
         self.targets: dict[bytes, publishing.Target] = {}
         self.sound_properties = b"\0\0"
+        self.reply_name: str | None = None  # of its consumer of direct reply-to
         # consuming
         self.next_tag = 1
         self.unacked = Unacked()
@@ -104,12 +105,6 @@ class Channel:
         if handler is None:
             raise command_invalid("unimplemented method")
         handler(self, method)
-
-    def publish(self, event: Any) -> None:
-        publishing.publish_run(self, event)
-
-    def acknowledge(self, first: int, last: int, multiple: bool) -> None:
-        settling.acknowledge(self, first, last, multiple)
 
     # --- out
 

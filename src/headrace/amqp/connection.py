@@ -301,8 +301,9 @@ class AmqpConnection(asyncio.BufferedProtocol):
         self.close_gently()
 
     def end_channels(self) -> None:
-        channels, self.channels = self.channels, {}
-        for channel in channels.values():
+        channels = tuple(self.channels.values())
+        self.channels.clear()  # the same dictionary, which others hold
+        for channel in channels:
             channel.end()
         vhost, self.vhost = self.vhost, None
         if vhost is not None:

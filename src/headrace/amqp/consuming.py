@@ -230,6 +230,7 @@ def _consume_replies(channel: Channel, method: BasicConsume, tag: str) -> None:
     if channel.reply_consumer is not None:
         raise precondition_failed("reply consumer already set")
     channel.reply_consumer = consumer = ReplyConsumer(channel, tag)
+    channel.reply_name = consumer.name
     channel.vhost.reply_names[consumer.name] = consumer
 
 
@@ -251,7 +252,7 @@ def _cancel_ok(channel: Channel, method: BasicCancelOk) -> None:
 def _forget_replies(channel: Channel) -> None:
     if channel.reply_consumer is not None:
         channel.vhost.reply_names.pop(channel.reply_consumer.name, None)
-        channel.reply_consumer = None
+        channel.reply_consumer = channel.reply_name = None
 
 
 def leave_all(channel: Channel) -> None:

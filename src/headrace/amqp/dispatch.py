@@ -22,7 +22,8 @@ from headrace.amqp.methods import (
     Method,
     decode,
 )
-from headrace.amqp.publishing import NoRoom
+from headrace.amqp.publishing import NoRoom, publish_run
+from headrace.amqp.settling import acknowledge
 from headrace.broker.queues.errors import channel_error, frame_error, not_allowed, unexpected_frame
 from headrace.record.amqp.events import ACK, FRAME, PUBLISH, Event, frame_snippet
 
@@ -44,16 +45,25 @@ class Dispatch:
     def handle(self, events: list[Event]) -> None:
         connection = self._connection
         self._handling = True
+        channels = connection.channels
         for index, event in enumerate(events):
             kind, number = event[0], event[1]
             try:
                 if kind == PUBLISH:
-                    if (channel := self._channel(number)) is not None:
-                        channel.publish(event)
-                elif kind == ACK:
-                    if (channel := self._channel(number)) is not None:
-                        channel.acknowledge(event[2], event[3], event[4])  # type: ignore[misc,arg-type]
-                elif kind == FRAME:
+                    channel = channels.get(number)
+                    if channel is not None and channel.open:
+                        publish_run(channel, event)  # type: ignore[arg-type]
+                    elif channel is None:
+                        self._no_channel(number)
+                    continue
+                if kind == ACK:
+                    channel = channels.get(number)
+                    if channel is not None and channel.open:
+                        acknowledge(channel, event[2], event[3], event[4])  # type: ignore[misc,arg-type]
+                    elif channel is None:
+                        self._no_channel(number)
+                    continue
+                if kind == FRAME:
                     number = cast(int, event[2])
                     self._frame(event[1], number, event[3])  # type: ignore[arg-type]
                 else:
@@ -73,9 +83,9 @@ class Dispatch:
         if self._news and not connection.parking.busy:
             self._tell()
         if self.to_confirm:
-            channels, self.to_confirm = self.to_confirm, []
-            for channel in channels:
-                channel.settle_confirms()
+            to_confirm, self.to_confirm = self.to_confirm, []
+            for publisher in to_confirm:
+                publisher.settle_confirms()
         if connection.publishes and connection.broker.log.backlogged:
             connection.gate.hold(Hold.BACKLOG)
             connection.broker.log.after_sync(lambda error: connection.gate.release(Hold.BACKLOG))
@@ -92,17 +102,13 @@ class Dispatch:
             return int.from_bytes(payload[:2], "big"), int.from_bytes(payload[2:4], "big")
         return NO_METHOD
 
-    def _channel(self, number: int) -> Channel | None:
-        """The channel of a publish or an ack; None when there is nothing to do about it."""
+    def _no_channel(self, number: int) -> None:
+        """Of a publish or an ack."""
         connection = self._connection
-        channel = connection.channels.get(number)
-        if channel is not None:
-            return channel if channel.open else None
         if connection.state == State.RUNNING:
             raise channel_error("expected 'channel.open'")
         if connection.state < State.RUNNING:
             raise unexpected_frame(f"a method on channel {number} in state {connection.state.name.lower()}")
-        return None
 
     def _frame(self, frame_type: int, number: int, payload: bytes) -> None:
         connection = self._connection

@@ -46,20 +46,33 @@ class Target(NamedTuple):
 
 
 def publish_run(channel: Channel, event: PublishEvent) -> None:
+    """The hot path, in one piece: everything that is not plain goes elsewhere."""
     _, _, arguments, properties, records, count, body_bytes = event
-    if channel.connection.broker.log.refusal is not None:
+    connection = channel.connection
+    if connection.broker.log.refusal is not None:
         _check_disk(channel, event)
     target = channel.targets.get(arguments)
     if target is None:
-        target = _target(channel, cast(BasicPublish, decode(BasicPublish.prefix + arguments)))
-        if len(channel.targets) >= TARGETS:
-            channel.targets.clear()
-        channel.targets[arguments] = target
+        target = _new_target(channel, arguments)
     if properties != channel.sound_properties:
         _check_properties(properties)
         channel.sound_properties = properties
-    run = Run(target.exchange, target.routing_key, records, count, body_bytes, properties)
-    _publish(channel, run, target.mandatory)
+    exchange, routing_key, mandatory = target
+    run = Run(exchange, routing_key, records, count, body_bytes, properties)
+    if mandatory or channel.transaction is not None:
+        _publish(channel, run, mandatory)
+        return
+    published = channel.vhost.publish(run, connection.user, channel.reply_name)
+    channel.published += count
+    if channel.confirms is not None:
+        _await_confirm(channel, channel.confirms, count, published)
+
+
+def _await_confirm(channel: Channel, confirms: Confirms, count: int, published: Published) -> None:
+    confirms.published(count, durable=published.durable, refused=published.refused)
+    to_confirm = channel.connection.dispatch.to_confirm
+    if channel not in to_confirm:
+        to_confirm.append(channel)
 
 
 def publish_message(channel: Channel, method: BasicPublish, message: Message) -> None:
@@ -68,7 +81,8 @@ def publish_message(channel: Channel, method: BasicPublish, message: Message) ->
     publish_run(channel, event)
 
 
-def _target(channel: Channel, method: BasicPublish) -> Target:
+def _new_target(channel: Channel, arguments: bytes) -> Target:
+    method = cast(BasicPublish, decode(BasicPublish.prefix + arguments))
     if method.immediate:
         raise not_implemented("immediate=true")
     connection, vhost = channel.connection, channel.vhost
@@ -79,7 +93,10 @@ def _target(channel: Channel, method: BasicPublish) -> Target:
         exchange = vhost.exchanges.get(method.exchange)
         if exchange is not None and exchange.kind == "topic":
             check_topic_access(connection.user, "write", method.exchange, method.routing_key, vhost.name)
-    return Target(method.exchange, method.routing_key, method.mandatory)
+    if len(channel.targets) >= TARGETS:
+        channel.targets.clear()
+    target = channel.targets[arguments] = Target(method.exchange, method.routing_key, method.mandatory)
+    return target
 
 
 def _check_disk(channel: Channel, event: PublishEvent) -> None:
@@ -106,16 +123,12 @@ def _publish(channel: Channel, run: Run, mandatory: bool) -> None:
     else:
         published = deliver(channel, run, mandatory)
         if channel.confirms is not None:
-            channel.confirms.published(run.count, durable=published.durable, refused=published.refused)
-            to_confirm = channel.connection.dispatch.to_confirm
-            if channel not in to_confirm:
-                to_confirm.append(channel)
+            _await_confirm(channel, channel.confirms, run.count, published)
 
 
 def deliver(channel: Channel, run: Run, mandatory: bool) -> Published:
     """To the queues, or back to the publisher."""
-    reply_name = channel.reply_consumer.name if channel.reply_consumer is not None else None
-    published = channel.vhost.publish(run, channel.connection.user, reply_name)
+    published = channel.vhost.publish(run, channel.connection.user, channel.reply_name)
     channel.published += run.count
     if mandatory and not published.routed:
         _give_back(channel, run)

@@ -52,30 +52,29 @@ def _settle(channel: Channel, first: int, last: int, multiple: bool, verdict: Ve
 
 
 def carry_out(verdict: Verdict, deliveries: Iterable[Delivered]) -> None:
-    for delivered in deliveries:
-        queue, lane, offset, count = delivered.queue, delivered.lane, delivered.first_offset, delivered.count
+    for _, messages, consumer, queue, lane, offset, _ in deliveries:
         if verdict is Verdict.ACK:
-            queue.ack(lane, offset, count)
+            queue.ack(lane, offset, messages)
         elif verdict is Verdict.REQUEUE:
-            queue.requeue(lane, offset, count)
+            queue.requeue(lane, offset, messages)
         else:
-            queue.reject(lane, offset, count)
-        if delivered.consumer is not None:
-            delivered.consumer.settled(delivered.count)
+            queue.reject(lane, offset, messages)
+        if consumer is not None:
+            consumer.settled(messages)
 
 
 def give_back(channel: Channel, deliveries: Iterable[Delivered]) -> None:
     """Nobody said anything about them, and nobody will."""
     for delivered in deliveries:
-        delivered.queue.requeue(delivered.lane, delivered.first_offset, delivered.count, failed=False)
+        delivered.queue.requeue(delivered.lane, delivered.first_offset, delivered.messages, failed=False)
         if delivered.consumer is not None:
-            delivered.consumer.settled(delivered.count)
+            delivered.consumer.settled(delivered.messages)
 
 
 def look_for_timeouts(channel: Channel, now: float) -> None:
     """A delivery that has not been settled for too long closes the channel."""
     oldest = channel.unacked.oldest()
-    if oldest is None or oldest.consumer is None:
+    if oldest is None:
         return
     limit_ms = oldest.queue.settings.consumer_timeout_ms or CONSUMER_TIMEOUT_MS
     if (now - oldest.stamp) * 1000 > limit_ms:

@@ -11,9 +11,8 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from operator import attrgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from headrace.amqp.consuming import ChannelConsumer
@@ -22,12 +21,11 @@ if TYPE_CHECKING:
 _SWEEP_FROM = 64  # empty runs, before the list is made anew
 
 
-@dataclass(frozen=True, slots=True)
-class Delivered:
+class Delivered(NamedTuple):
     """Deliveries that are settled together: tags and offsets without a gap."""
 
     first_tag: int
-    count: int
+    messages: int
     consumer: ChannelConsumer | None  # None: by basic.get
     queue: AnyQueue
     lane: int
@@ -40,7 +38,7 @@ class _Run:
 
     def __init__(self, delivered: Delivered) -> None:
         self.first = delivered.first_tag
-        self.last = delivered.first_tag + delivered.count - 1
+        self.last = delivered.first_tag + delivered.messages - 1
         self.consumer = delivered.consumer
         self.queue = delivered.queue
         self.lane = delivered.lane
@@ -109,7 +107,7 @@ class Unacked:
 
     def add(self, delivered: Delivered) -> None:
         """The newest delivery of the channel: its tags are above all others."""
-        self.count += delivered.count
+        self.count += delivered.messages
         if self._runs:
             run = self._runs[-1]
             if (
@@ -121,7 +119,7 @@ class Unacked:
                 and run.first_offset + run.last + 1 - run.first == delivered.first_offset
                 and run.first <= run.last
             ):
-                run.last += delivered.count
+                run.last += delivered.messages
                 return
         self._runs.append(_Run(delivered))
 
@@ -164,7 +162,7 @@ class Unacked:
                 stop = tag if tag < run.last else run.last
                 taken.extend(run.pieces(run.first, stop))
                 run.remove(run.first, stop)
-        self.count -= sum(piece.count for piece in taken)
+        self.count -= sum(piece.messages for piece in taken)
         self._emptied()
         return taken
 

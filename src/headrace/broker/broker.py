@@ -10,6 +10,7 @@ from headrace.broker.groups import GroupCoordinator
 from headrace.broker.groups.share.coordinator import ShareGroups
 from headrace.broker.producers import ProducerIds
 from headrace.broker.quotas import ClientQuotas
+from headrace.broker.routes import Routes
 from headrace.broker.settings import Settings
 from headrace.broker.telemetry import Telemetry
 from headrace.broker.topics import Topics
@@ -43,6 +44,7 @@ class Broker:
         self.acls = Acls(log)
         self.quotas = ClientQuotas(log, clock, settings)
         self.vhosts = VirtualHosts(log, clock, settings, self.topics)
+        self.routes = Routes(log, clock, self.topics, self.groups, self.vhosts)
 
     async def start(self) -> None:
         self.topics.on_delete.append(lambda name: self.groups.forget_topics([name]))
@@ -59,9 +61,11 @@ class Broker:
         await self.acls.start()
         await self.quotas.start()
         await self.vhosts.start()
+        await self.routes.start()
 
     def close(self) -> None:
         """Stops what runs by time."""
+        self.routes.close()
         self.vhosts.close()
         self.share_groups.close()
         self.groups.close()

@@ -15,8 +15,8 @@ import typer
 
 from headrace.cli.managing import ManagedSession, named
 from headrace.cli.messages import message_object, message_text
-from headrace.cli.session import UsageError, uninterrupted, write_out
-from headrace.client.management import Management, Message, Unsupported
+from headrace.cli.session import CommandError, UsageError, uninterrupted, write_out
+from headrace.client.management import Management, Message, Refused, Unsupported
 
 READ_AT_ONCE = 100
 _GET = 1
@@ -44,6 +44,8 @@ def peek(
             raise Unsupported(
                 f"{error}; 'headrace queue get {queue} --requeue' takes messages and puts them back, flagged as redelivered"
             ) from None
+        except Refused as refused:
+            raise _with_advice(refused, queue) from None
 
 
 def get(
@@ -57,15 +59,14 @@ def get(
     """Take the oldest messages off a queue, for good, and show them."""
     wanted = _wanted(count, all_, _GET)
     with session.api() as api, named("queue", queue, session, lambda: _names(session, api)):
-        if requeue:
-            # in one request: those put back are the next that a second would get
-            most = wanted if wanted is not None else api.queue(session.vhost, queue).ready or READ_AT_ONCE
-            shown = _show_all(session, queue, iter([_fetched(api, session.vhost, queue, most, requeue=True)]), body=body)
-            session.note(f"{queue}: {_messages(shown)} shown and put back, flagged as redelivered")
-        else:
-            shown = _show_all(session, queue, _taken(api, session.vhost, queue, wanted), body=body)
-            if shown:
-                session.note(f"{queue}: {_messages(shown)} taken off the queue")
+        batches = _lent(api, session.vhost, queue, wanted) if requeue else _taken(api, session.vhost, queue, wanted)
+        try:
+            shown = _show_all(session, queue, batches, body=body)
+        except Refused as refused:
+            raise _with_advice(refused, queue) from None
+    if shown:
+        what = "shown and put back, flagged as redelivered" if requeue else "taken off the queue"
+        session.note(f"{queue}: {_messages(shown)} {what}")
 
 
 def _wanted(count: int | None, all_: bool, otherwise: int) -> int | None:
@@ -85,11 +86,17 @@ def _peeked(api: Management, vhost: str, queue: str, wanted: int | None, skip: i
             return
 
 
+def _lent(api: Management, vhost: str, queue: str, wanted: int | None) -> Iterator[list[Message]]:
+    """In one request, for those put back are the next that another would get."""
+    most = wanted if wanted is not None else api.queue(vhost, queue).ready or READ_AT_ONCE
+    yield api.get_messages(vhost, queue, count=most, requeue=True)
+
+
 def _taken(api: Management, vhost: str, queue: str, wanted: int | None) -> Iterator[list[Message]]:
     done = 0
     while wanted is None or done < wanted:
         asked = READ_AT_ONCE if wanted is None else min(READ_AT_ONCE, wanted - done)
-        found = _fetched(api, vhost, queue, asked, requeue=False)
+        found = api.get_messages(vhost, queue, count=asked, requeue=False)
         yield found
         done += len(found)
         if len(found) < asked and not _more(found):
@@ -101,8 +108,10 @@ def _more(found: list[Message]) -> bool:
     return bool(found and found[-1].left)
 
 
-def _fetched(api: Management, vhost: str, queue: str, count: int, *, requeue: bool) -> list[Message]:
-    return api.get_messages(vhost, queue, count=count, requeue=requeue)
+def _with_advice(refused: Refused, queue: str) -> Exception:
+    if "stream" not in refused.reason:
+        return refused
+    return CommandError(f"queue '{queue}' is a stream, which is a topic: 'headrace consume {queue} --exit' reads it")
 
 
 def _show_all(session: ManagedSession, queue: str, batches: Iterator[list[Message]], *, body: bool) -> int:

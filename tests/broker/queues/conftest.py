@@ -10,10 +10,11 @@ from tests.log.conftest import Rig
 from headrace.broker.queues.backlog import Budget
 from headrace.broker.queues.consumers import Chunk
 from headrace.broker.queues.definition import QueueDefinition
-from headrace.broker.queues.queue import Queue, Surroundings
+from headrace.broker.queues.queue import Queue
 from headrace.broker.queues.run import Run
 from headrace.broker.queues.settings import QueueSettings
 from headrace.broker.queues.state import QueueStates
+from headrace.broker.queues.surroundings import Surroundings
 from headrace.broker.queues.turns import Turns
 from headrace.record.amqp.message import Message, read_messages
 from headrace.record.amqp.properties import Properties, encode_properties

@@ -248,3 +248,16 @@ def test_with_a_single_active_consumer_the_next_one_takes_over(desk: Desk, rig: 
     desk.publish(queue, b"3")
     desk.settle()
     assert (first.bodies, second.bodies) == ([b"1", b"2"], [b"3"])
+
+
+def test_a_message_that_rests_is_woken_in_time_although_another_expires_later(desk: Desk, rig: Rig) -> None:
+    queue = desk.queue(retry_on="all", retry_min_ms=1000, retry_max_ms=1000, message_ttl_ms=60_000)
+    desk.publish(queue, b"a", b"b")
+    reader = desk.consume(queue, room=3)
+    desk.settle()
+    reader.requeue(queue, b"a")
+    desk.settle()
+    desk.publish(queue, b"c")
+    rig.advance(1.1)
+    desk.settle()
+    assert b"a" in reader.bodies[1:]

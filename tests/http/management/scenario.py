@@ -264,7 +264,6 @@ def walk(api_url: str, amqp_url: str, patience_s: float = 0.0) -> Iterator[tuple
     }
     for step in AFTER:
         yield step, _ask(api, step, names)
-        connection.is_open and "/connections/{" not in step.path and connection.process_data_events(0)
 
 
 def _ask(api: Api, step: Step, names: dict[str, str]) -> Answered:

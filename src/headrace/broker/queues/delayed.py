@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 from headrace.broker.queues.backlog import READ_BYTES, LogBacklog
 from headrace.broker.queues.batch import Batch
 from headrace.broker.queues.lane import Lane
-from headrace.broker.queues.queue import QUEUE_TOPIC, TOPIC_PREFIX, Surroundings
 from headrace.broker.queues.run import Run
 from headrace.broker.queues.state import lane_key
+from headrace.broker.queues.surroundings import QUEUE_TOPIC, TOPIC_PREFIX, Surroundings
 from headrace.record.amqp.message import Message
 from headrace.record.amqp.properties import headers, with_headers
 

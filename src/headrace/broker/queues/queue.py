@@ -1,7 +1,7 @@
 """A queue: what publishers put in, what consumers get, in which order, and what happens to what nobody wants.
 
 It has one lane for each priority. `publish` only appends and wakes the queue; `pump`, called once a turn, hands out what is
-ready. A queue with limits then drops what is too old or too much (`expiry` and `limits` below). A durable queue's lanes are
+ready. What is too old (`aging`) or too much leaves without having been consumed (`leaving`). A durable queue's lanes are
 partitions of a topic of its own, and its acknowledgements go to `state`.
 
 The steps of one pump, in order: messages that were rejected and must be read before they can be dead-lettered; messages that
@@ -11,59 +11,34 @@ are too old; deliveries; messages that are too old and found no consumer (a time
 from __future__ import annotations
 
 import asyncio
-from collections import deque
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from collections.abc import Awaitable
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from headrace.broker.queues.backlog import READ_BYTES, Backlog, Budget, LogBacklog, MemoryBacklog, Spawn
+from headrace.broker.queues.aging import Aging
+from headrace.broker.queues.backlog import Backlog, LogBacklog, MemoryBacklog
 from headrace.broker.queues.body_sizes import BodySizes
 from headrace.broker.queues.consumers import Chunk, Consumer, Consumers
+from headrace.broker.queues.disuse import Disuse
 from headrace.broker.queues.errors import access_refused
 from headrace.broker.queues.lane import Head, Lane
+from headrace.broker.queues.leaving import Leaving
 from headrace.broker.queues.run import Run
 from headrace.broker.queues.settings import Overflow, QueueSettings, RetryOn
-from headrace.broker.queues.state import QueueStates, lane_key
-from headrace.record.amqp.message import Message
+from headrace.broker.queues.state import lane_key
+from headrace.broker.queues.surroundings import QUEUE_TOPIC, TOPIC_PREFIX, Surroundings
 
 if TYPE_CHECKING:
     from headrace.broker.queues.definition import QueueDefinition
-    from headrace.broker.queues.turns import Turns
-    from headrace.clock import Clock, Timer
-    from headrace.log.port import Log
 
-TOPIC_PREFIX = "__headrace_queue_"
 _PUMP_BYTES = 1024 * 1024  # handed out in one go; then others have their turn, and sockets theirs
-_PUMP_DROPS = 4096
 _GATHERED_BYTES = 64 * 1024  # of small runs in one batch
 _SHARE = 64  # with several consumers nobody gets more in a row
-QUEUE_TOPIC = {
-    "cleanup.policy": "delete",
-    "retention.ms": "-1",
-    "segment.bytes": str(16 * 1024 * 1024),
-    "max.message.bytes": str(256 * 1024 * 1024),
-}
 
 
 class Outcome(Enum):
     ACCEPTED = "accepted"
     REJECTED = "rejected"
-
-
-@dataclass(frozen=True, slots=True)
-class Surroundings:
-    """What queues need of the broker."""
-
-    log: Log
-    clock: Clock
-    turns: Turns
-    states: QueueStates
-    budget: Budget
-    spawn: Spawn
-    durability: str
-    dead_letter: Callable[[Queue, list[Message], str], bool]  # True: something durable took them
-    unused: Callable[[Queue], None]  # auto-delete or expiry: it is to be deleted
 
 
 class Queue:
@@ -84,15 +59,13 @@ class Queue:
         self._clock = around.clock
         self._stored = definition.durable and not definition.exclusive
         self._limited = False
-        self._may_expire = False
         self._counted_returns = False
         self._gathered: list[Run] = []  # runs without special properties, not in the log yet
         self._gathered_count = self._gathered_bytes = 0
-        self._rejected: deque[tuple[Lane, int, int, str]] = deque()
         self._waiting_getters: list[asyncio.Future[None]] = []
-        self._tidy_timer: Timer | None = None
-        self._expiry_timer: Timer | None = None
-        self._used_at = self._clock.monotonic()
+        self.leaving = Leaving(self, around)
+        self._aging = Aging(self, around.clock)
+        self._disuse = Disuse(self, around.clock, around.unused)
         self.lanes = [
             Lane(number, backlog, durable=self._stored, loaded=self.wake, changed=self._lane_changed)
             for number, backlog in enumerate(self._backlogs())
@@ -100,6 +73,7 @@ class Queue:
         if self._stored:
             for lane in self.lanes:
                 around.states.restore(lane, self._key(lane))
+            self._aging.wake_rested()
         self.configure(settings)
 
     # --- where it is kept
@@ -117,7 +91,7 @@ class Queue:
         if topic is None:
             topic = around.log.define_topic(self.topic, count, {**QUEUE_TOPIC, "durability": around.durability})
         else:
-            self._may_expire = any(partition.end_offset > partition.start_offset for partition in topic.partitions)
+            self._aging.may_expire = any(partition.end_offset > partition.start_offset for partition in topic.partitions)
         return [LogBacklog(partition, around.budget, around.spawn) for partition in topic.partitions[:count]]
 
     def _key(self, lane: Lane) -> bytes:
@@ -165,7 +139,7 @@ class Queue:
                 lane.sizes = None
             elif lane.sizes is None:
                 lane.sizes = BodySizes()
-        self._arm_expiry()
+        self._disuse.watch()
         self.wake()
 
     def wake(self) -> None:
@@ -184,7 +158,7 @@ class Queue:
             if len(self.lanes) > 1 and properties.priority:
                 lane = self.lanes[min(properties.priority, len(self.lanes) - 1)]
             if properties.expiration is not None:
-                self._may_expire = True
+                self._aging.may_expire = True
         elif self._stored and len(run.records) < _GATHERED_BYTES and not self._limited:
             refusal = self._around.log.refusal
             if refusal is not None:
@@ -230,7 +204,7 @@ class Queue:
         if self.consumers and (consumer.exclusive or self.consumers.exclusive):
             raise access_refused(f"queue '{self.name}' in vhost '{self.vhost}' in exclusive use")
         self.consumers.add(consumer, single_active=self.settings.single_active_consumer)
-        self._used()
+        self._disuse.used()
         for lane in self.lanes:
             self._extend_mark(lane)
         self.wake()
@@ -238,17 +212,17 @@ class Queue:
     def cancel(self, consumer: Consumer) -> None:
         if not self.consumers.remove(consumer, single_active=self.settings.single_active_consumer):
             return
-        self._used()
+        self._disuse.used()
         if self.auto_delete and not self.consumers and not self.deleted:
             self._around.unused(self)
         else:
             self.wake()
 
     def get(self, no_ack: bool) -> Chunk | Awaitable[Chunk | None] | None:
-        self._used()
+        self._disuse.used()
         self.take_in()
-        if self._may_expire or self.settings.message_ttl_ms is not None:
-            self._expire(strictly=True)
+        if self._aging.matters:
+            self._aging.expire(strictly=True)
         for lane in reversed(self.lanes):
             if lane.ready:
                 head = self._head(lane)
@@ -276,17 +250,17 @@ class Queue:
     def pump(self) -> None:
         if self.deleted:
             return
-        if self._rejected:
-            self._dead_letter_rejected()
-        expiring = self._may_expire or self.settings.message_ttl_ms is not None
+        if self.leaving.to_read:
+            self.leaving.read_and_leave()
+        expiring = self._aging.matters
         if expiring:
-            self._expire(strictly=True)
+            self._aging.expire(strictly=True)
         if self.consumers:
             self._dispatch()
         if expiring:
-            self._expire(strictly=False)
+            self._aging.expire(strictly=False)
         if self._limited:
-            self._drop_excess()
+            self.leaving.excess()
         if self._waiting_getters:
             getters, self._waiting_getters = self._waiting_getters, []
             for getter in getters:
@@ -307,7 +281,7 @@ class Queue:
 
     def _dispatch(self) -> None:
         budget = _PUMP_BYTES
-        expiring = self._may_expire or self.settings.message_ttl_ms is not None
+        expiring = self._aging.matters
         now_ms = self._clock.now_ms() if expiring else 0
         for lane in reversed(self.lanes):
             while lane.ready:
@@ -317,8 +291,8 @@ class Queue:
                 head = self._head(lane)
                 if head is None:
                     return  # it will be woken; lower priorities must not overtake
-                if expiring and self._too_old(head, now_ms):  # it stood behind one that lives longer
-                    self._drop_ready(lane, head, head.count, "expired")
+                if expiring and self._aging.too_old(head, now_ms):  # it stood behind one that lives longer
+                    self.leaving.ready(lane, head, head.count, "expired")
                     continue
                 count = min(room, head.count)
                 if sharing > 1:
@@ -375,144 +349,19 @@ class Queue:
         settings = self.settings
         count = lane.count_return(offset)
         if settings.delivery_limit is not None and count > settings.delivery_limit:
-            self._drop_out(lane, offset, 1, "delivery_limit")
+            self.leaving.out(lane, offset, 1, "delivery_limit")
         elif settings.retry_on in (RetryOn.ALL, RetryOn.FAILED if failed else RetryOn.RETURNED):
-            delay_ms = min(settings.retry_min_ms * count, settings.retry_max_ms)
-            lane.rest(offset, self._clock.now_ms() + delay_ms)
-            self._arm_tidy(delay_ms)
+            self._aging.rest(lane, offset, min(settings.retry_min_ms * count, settings.retry_max_ms))
         else:
             lane.give_back(offset, 1)
 
     def reject(self, lane: int, first_offset: int, count: int) -> None:
         if not self.deleted:
-            self._drop_out(self.lanes[lane], first_offset, count, "rejected")
-
-    def _drop_out(self, lane: Lane, first: int, count: int, reason: str) -> None:
-        """Of messages that are out: they leave the queue."""
-        if self.settings.dead_letter_exchange is None:
-            self.dropped += count
-            lane.settle(first, count)
-        else:
-            self._rejected.append((lane, first, count, reason))
-            self.wake()
-
-    def _dead_letter_rejected(self) -> None:
-        for _ in range(_PUMP_DROPS):
-            if not self._rejected:
-                return
-            lane, first, count, reason = self._rejected[0]
-            batch = lane.backlog.batch_at(first)
-            if batch is None:
-                lane.backlog.load(first, READ_BYTES, self.wake)
-                batch = lane.backlog.batch_at(first)
-                if batch is None:
-                    return
-            self._rejected.popleft()
-            end = min(first + count, batch.end)
-            if end < first + count:
-                self._rejected.appendleft((lane, end, first + count - end, reason))
-            self._dead_letter(lane, list(batch.messages(first, end)), first, reason)
-        self.wake()
-
-    def _dead_letter(self, lane: Lane, messages: list[Message], first: int, reason: str) -> None:
-        """Settled here only when they are durable there: a crash in between leaves them in both places, never in none."""
-        count = len(messages)
-        if self._around.dead_letter(self, messages, reason):
-            self._around.turns.after_sync(lambda error: None if error or self.deleted else lane.settle(first, count))
-        else:
-            lane.settle(first, count)
-
-    # --- too old
-
-    def _expire(self, *, strictly: bool) -> None:
-        """`strictly`: what is to live for 0 ms still has its chance with the consumers."""
-        now_ms = self._clock.now_ms()
-        soonest: int | None = None
-        for lane in self.lanes:
-            for _ in range(_PUMP_DROPS):
-                head = lane.head(deliver=False)
-                if head is None:
-                    break
-                lives_ms = self._lives_ms(head)
-                if lives_ms is None:
-                    break
-                expires_ms = head.batch.timestamp_ms + lives_ms
-                if expires_ms > now_ms or (lives_ms == 0 and (strictly or self._must_wait(lane))):
-                    soonest = expires_ms if soonest is None else min(soonest, expires_ms)
-                    break
-                self._drop_ready(lane, head, head.count, "expired")
-            else:
-                self.wake()
-        for lane in self.lanes:
-            if lane.resting:
-                rested_ms = lane.wake_rested(now_ms)
-                if rested_ms is not None:
-                    soonest = rested_ms if soonest is None else min(soonest, rested_ms)
-        if soonest is not None:
-            self._arm_tidy(soonest - now_ms)
-
-    def _too_old(self, head: Head, now_ms: int) -> bool:
-        lives_ms = self._lives_ms(head)
-        return bool(lives_ms) and head.batch.timestamp_ms + (lives_ms or 0) <= now_ms
-
-    def _must_wait(self, lane: Lane) -> bool:
-        """Consumers could not be served yet: the mark is on its way to the disk."""
-        return bool(self.consumers) and lane.mark_wanted > lane.mark
-
-    def _lives_ms(self, head: Head) -> int | None:
-        own, queues = head.batch.expiration_ms, self.settings.message_ttl_ms
-        if own is None or queues is None:
-            return queues if own is None else own
-        return min(own, queues)
-
-    def _arm_tidy(self, delay_ms: int) -> None:
-        if self._tidy_timer is not None:
-            self._tidy_timer.cancel()
-        self._tidy_timer = self._clock.call_later(max(delay_ms, 0) / 1000 + 0.001, self._tidy)
-
-    def _tidy(self) -> None:
-        self._tidy_timer = None
-        if not self.deleted:
-            for lane in self.lanes:
-                rested_ms = lane.wake_rested(self._clock.now_ms()) if lane.resting else None
-                if rested_ms is not None:
-                    self._arm_tidy(rested_ms - self._clock.now_ms())
-            self.wake()
-
-    # --- too much
+            self.leaving.out(self.lanes[lane], first_offset, count, "rejected")
 
     def ready_bytes(self) -> int:
         """About the bodies of what is ready; exact while a limit on them is set."""
         return sum(lane.ready_bytes() for lane in self.lanes)
-
-    def _drop_excess(self) -> None:
-        settings = self.settings
-        if settings.overflow is not Overflow.DROP_HEAD:
-            return
-        for _ in range(_PUMP_DROPS):
-            over = 0
-            if settings.max_length is not None:
-                over = self.ready_count - settings.max_length
-            if over <= 0 and settings.max_length_bytes is not None and self.ready_bytes() > settings.max_length_bytes:
-                over = 1
-            if over <= 0:
-                return
-            lane = next((lane for lane in reversed(self.lanes) if lane.ready), None)  # the head: the highest priority's oldest
-            head = lane.head(deliver=False) if lane is not None else None
-            if lane is None or head is None:
-                return  # it will be woken when the head is read
-            self._drop_ready(lane, head, min(over, head.count), "maxlen")
-        self.wake()
-
-    def _drop_ready(self, lane: Lane, head: Head, count: int, reason: str) -> None:
-        if self.settings.dead_letter_exchange is None:
-            self.dropped += count
-            lane.drop_ready(head.offset, count)
-            lane.backlog.passed(lane.passed)
-        else:
-            messages = list(head.batch.messages(head.offset, head.offset + count))
-            lane.taken(head.offset, count)
-            self._dead_letter(lane, messages, head.offset, reason)
 
     # --- ends
 
@@ -522,40 +371,16 @@ class Queue:
         self.wake()
         return dropped
 
-    def _used(self) -> None:
-        self._used_at = self._clock.monotonic()
-        self._arm_expiry()
-
     def touch(self) -> None:
         """It was declared again, which counts as use."""
-        self._used()
-
-    def _arm_expiry(self) -> None:
-        expires_ms = self.settings.expires_ms
-        if expires_ms is None or self._expiry_timer is not None:
-            return
-        self._expiry_timer = self._clock.call_later(expires_ms / 1000, self._check_expiry)
-
-    def _check_expiry(self) -> None:
-        self._expiry_timer = None
-        expires_ms = self.settings.expires_ms
-        if expires_ms is None or self.deleted:
-            return
-        left_s = self._used_at + expires_ms / 1000 - self._clock.monotonic()
-        if self.consumers:
-            self._expiry_timer = self._clock.call_later(expires_ms / 1000, self._check_expiry)
-        elif left_s > 0:
-            self._expiry_timer = self._clock.call_later(left_s + 0.001, self._check_expiry)
-        else:
-            self._around.unused(self)
+        self._disuse.used()
 
     def delete(self) -> int:
         """Gone for good; what consumers hold is gone with it. Returns how many messages were ready."""
         ready = self.ready_count
         self.deleted = True
-        for timer in (self._tidy_timer, self._expiry_timer):
-            if timer is not None:
-                timer.cancel()
+        self._aging.stop()
+        self._disuse.stop()
         for lane in self.lanes:
             lane.backlog.delete()
         if self._stored:
@@ -570,6 +395,5 @@ class Queue:
 
     def close(self) -> None:
         """The server stops: messages that are out will be ready again."""
-        for timer in (self._tidy_timer, self._expiry_timer):
-            if timer is not None:
-                timer.cancel()
+        self._aging.stop()
+        self._disuse.stop()

@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from headrace.broker.queues.consumers import Chunk, Consumer
     from headrace.broker.queues.definition import QueueDefinition
     from headrace.broker.queues.lane import Lane
-    from headrace.broker.queues.queue import Surroundings
     from headrace.broker.queues.run import Run
     from headrace.broker.queues.settings import QueueSettings
+    from headrace.broker.queues.surroundings import Surroundings
     from headrace.broker.topics import Topics
 
 logger = logging.getLogger("headrace.queues")

@@ -6,6 +6,7 @@
     exchange       the destination that is an exchange of AMQP
     reading        what is read of a partition, and in what form it is passed on
     dead_letters   records that can't be delivered, as records of another topic
+    counts         what a route has done since the server started
     cursor         the place of a route in one partition
     transfer       one life of a route: reads, delivers, remembers how far it is durable
     positions      where a route stands: the offsets of a group

@@ -117,13 +117,14 @@ class RouteDefinition:
         kind = destination.get("type")
         if not isinstance(kind, str) or kind not in _TARGETS:
             raise InvalidRoute(f"destination.type must be one of: {', '.join(_TARGETS)}")
+        target = _TARGETS[kind](destination)
         on_failure = given.get("on_failure", OnFailure.DEAD_LETTER)
         if on_failure not in list(OnFailure):
             raise InvalidRoute(f"on_failure must be one of: {', '.join(OnFailure)}")
         definition = cls(
             name,
             _topic(given, name),
-            _TARGETS[kind](destination),
+            target,
             OnFailure(str(on_failure)),
             _flag(given, "paused", "", default=False),
         )

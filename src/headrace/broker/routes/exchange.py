@@ -87,10 +87,11 @@ class ExchangeDestination:
 
     def _publish(self, vhost: VirtualHost, run: Run) -> Published:
         own = vhost.queues.get(self._topic.removeprefix(f"{vhost.name}."))
-        if own is not None and own.kind == "stream" and own.topic == self._topic:
-            if own in _queues(vhost, run, self._target.exchange):
-                return vhost.republish(run, self._target.exchange, skip=lambda name: name == own.name)
-        return vhost.publish(run)
+        if own is None or own.kind != "stream" or own.topic != self._topic:
+            return vhost.publish(run)
+        if own not in _queues(vhost, run, self._target.exchange):
+            return vhost.publish(run)
+        return vhost.republish(run, self._target.exchange, skip=lambda name: name == own.name)
 
 
 def _queues(vhost: VirtualHost, run: Run, exchange: str) -> tuple[object, ...]:

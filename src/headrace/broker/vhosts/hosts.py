@@ -18,10 +18,11 @@ from headrace.broker.queues.backlog import Budget
 from headrace.broker.queues.definition import QueueDefinition
 from headrace.broker.queues.delayed import DelayedMessages
 from headrace.broker.queues.errors import AmqpRefusal, not_found, precondition_failed
-from headrace.broker.queues.queue import TOPIC_PREFIX, Queue, Surroundings
+from headrace.broker.queues.queue import Queue
 from headrace.broker.queues.settings import QueueSettings
 from headrace.broker.queues.state import QueueStates
 from headrace.broker.queues.stream import Streams
+from headrace.broker.queues.surroundings import TOPIC_PREFIX, Surroundings
 from headrace.broker.queues.turns import Turns
 from headrace.broker.vhosts.arguments import QUEUE_TYPES
 from headrace.broker.vhosts.dead_lettering import DeadLetters

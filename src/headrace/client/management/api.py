@@ -215,11 +215,11 @@ class Management:
         return [VirtualHost.of(one) for one in self._transport.request("GET", "/vhosts", what="the virtual hosts")]
 
     def create_vhost(self, name: str, *, description: str | None = None) -> bool:
-        """True when it is new."""
+        """True when it is new. One that exists keeps its description unless another is given."""
         path = f"/vhosts/{segment(name)}"
         existed = self._exists(path)
-        wanted = {} if description is None else {"description": description}
-        self._transport.request("PUT", path, wanted, what=f"vhost '{name}'")
+        if not existed or description is not None:
+            self._transport.request("PUT", path, {"description": description or ""}, what=f"vhost '{name}'")
         return not existed
 
     def delete_vhost(self, name: str) -> None:

@@ -121,8 +121,8 @@ class Transport:
         if status < 300:
             return value
         code, reason = _reason(value)
-        if status == 404 and code is not None:
-            plain = reason in (None, "Not Found")
+        if (status == 404 and code is not None) or reason == "vhost_not_found":
+            plain = reason in (None, "Not Found", "vhost_not_found")
             raise NotFound(f"{what} does not exist" if plain else str(reason), plain=plain)
         if status == 401 and (reason is None or "login" in reason.lower() or "credential" in reason.lower()):
             raise LoginFailed(f"{self.address} does not take user {self._user!r} with this password; see --user and --password")
