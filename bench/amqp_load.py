@@ -20,6 +20,7 @@ from bench.rig import LoadError, Rig, run
 
 WINDOW = 1000  # unconfirmed publishes of a producer, and unacknowledged deliveries of a consumer
 FILL_DEADLINE_S = 3600.0
+RATE_REACHED = 0.8  # of a steady rate; with less its latencies say nothing
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +85,8 @@ def load(
     cpu_before = rig.server.cpu_seconds()
     said = run(command, deadline_s=FILL_DEADLINE_S)
     cpu = rig.server.cpu_seconds() - cpu_before
+    if said["sent_per_s"] < RATE_REACHED * rate:
+        raise LoadError(f"only {said['sent_per_s']:.0f} of {rate:.0f} messages a second could be sent")
     messages = int(max(said["published"], said["received"]))
     delivery, confirm = said.get("delivery") or {}, said.get("confirm") or {}
     return AmqpLoad(

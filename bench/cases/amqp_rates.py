@@ -56,8 +56,9 @@ DURABLE_ABOUT = (
     "producers and four consumers share one queue. The rate is of messages published, confirmed, delivered and acknowledged, "
     "from the first publish until the queue is empty. RabbitMQ confirms a message of a classic queue when it is synced, in "
     "batches, or when a consumer has acknowledged it before that; of a quorum queue when it is synced. Headrace "
-    "confirms what is synced, by group commit. The client writes each publish and each acknowledgement by itself, which on a shared "
-    "machine costs more than the servers do; it is given a connection that gathers them, and two rows show it as it comes."
+    "confirms what is synced, by group commit. The client writes each publish and each acknowledgement by "
+    "itself, which on one machine with the server can cost more than the server does; it is given a connection that gathers "
+    "them, and two rows show it as it comes."
 )
 
 CASES = (

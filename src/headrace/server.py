@@ -148,6 +148,7 @@ class Server:
         if self._listener is not None:
             await self._listener.stop()
         if self._broker is not None:
+            await self._broker.routes.stop()
             self._broker.close()
         if self._log is not None:
             await self._log.close()

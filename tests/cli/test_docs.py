@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import typer
 
-from headrace.cli.app import app
+from headrace.cli.app import make_app
 
 DOCS = (Path(__file__).parents[2] / "docs" / "cli.md").read_text()
 OF_TYPER = {"--help", "-h", "--install-completion", "--show-completion", "--version"}
@@ -20,7 +20,8 @@ def commands(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[s
 
 
 @pytest.mark.parametrize(
-    ("path", "command"), [pytest.param(p, c, id=" ".join(p) or "headrace") for p, c in commands(typer.main.get_command(app))]
+    ("path", "command"),
+    [pytest.param(p, c, id=" ".join(p) or "headrace") for p, c in commands(typer.main.get_command(make_app()))],
 )
 def test_the_page_has_every_option(path: tuple[str, ...], command: Any) -> None:
     if path:

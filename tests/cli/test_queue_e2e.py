@@ -302,7 +302,7 @@ def test_retry_dead_sends_dead_letters_back_and_leaves_others(
     eventually(lambda: counts(managed, dead) == (2, 0))
     managed("queue", "purge", work)
     result = managed("queue", "retry-dead", dead, code=1)
-    assert result.lines == [f"{dead}: 1 message sent back to where they died"]
+    assert result.lines == [f"{dead}: 1 message sent back"]
     assert f"1 message stayed in queue '{dead}'" in result.err
     assert (bodies(managed, work), bodies(managed, dead)) == (["first"], ["never died"])
 

@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import logging
 import random
 import threading
 import time
@@ -22,6 +23,8 @@ from pika.spec import Basic, BasicProperties
 from headrace.testing import HeadraceServer, wait_until
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(7200)]
+
+logging.getLogger("pika").setLevel(logging.CRITICAL)  # it need not tell of every connection that a kill ends
 
 EXCHANGE = "campaign"
 QUEUES: dict[str, dict[str, object]] = {
@@ -141,6 +144,9 @@ class Publisher(Worker):
     def idle(self) -> bool:
         return not self._open
 
+    def __str__(self) -> str:
+        return f"publisher: {self.sent} sent, {len(self.confirmed)} confirmed, {len(self._open)} open"
+
 
 def queue_of(number: int) -> str:
     return list(QUEUES)[number % len(QUEUES)]
@@ -160,6 +166,7 @@ class Subscriber(Worker):
         """Acked long enough ago that the ack is on the disk: these may never come back."""
         self._sent = sent
         self._highest = -1
+        self._missing: set[int] = set()
         self._waiting: list[tuple[int, int]] = []  # (delivery tag, number)
 
     def begin(self, connection: BlockingConnection) -> None:
@@ -217,7 +224,14 @@ class Subscriber(Worker):
         return not self._waiting
 
     def has_done(self, numbers: set[int]) -> bool:
-        return self.idle and numbers <= self.acked | self.rejected
+        self._missing = numbers - self.acked - self.rejected
+        return self.idle and not self._missing
+
+    def __str__(self) -> str:
+        missing = sorted(self._missing)
+        unseen = sum(number not in self.seen for number in missing)
+        held = f"{len(self._waiting)} unsettled" if self._waiting else "idle"
+        return f"{self.queue}: {held}, {len(missing)} missing from {missing[:3]} to {missing[-3:]}, {unseen} of them never seen"
 
 
 def declare(url: str) -> None:
@@ -257,7 +271,11 @@ def campaign(url: str, crash: Callable[[], None], kills: int, chance: random.Ran
         assert problems() == []
 
     def wait(condition: Callable[[], bool], what: str) -> None:
-        wait_until(lambda: condition() or problems(), timeout_s=PROGRESS_TIMEOUT_S, what=what)
+        try:
+            wait_until(lambda: condition() or problems(), timeout_s=PROGRESS_TIMEOUT_S, what=what)
+        except AssertionError as late:
+            stories = [str(worker) for worker in workers]
+            raise AssertionError(f"{late}; ready: {ready(url)}; {'; '.join(stories)}") from None
         check()
 
     def quiet() -> None:

@@ -57,6 +57,7 @@ class Channel:
         self.sound_properties = b"\0\0"
         self.reply_name: str | None = None  # of its consumer of direct reply-to
         # consuming
+        self.acknowledged = 0
         self.next_tag = 1
         self.unacked = Unacked()
         self.consumers: dict[str, ChannelConsumer] = {}

@@ -39,6 +39,11 @@ class Confirms:
         """How many messages have not been answered."""
         return self._published - (self._groups[0].first - 1 if self._groups else self._grouped)
 
+    @property
+    def confirmed(self) -> int:
+        """How many have been."""
+        return self._published - self.unconfirmed
+
     def published(self, count: int, *, durable: bool, refused: Collection[int] = ()) -> None:
         """`refused` are the places of those that a queue did not take."""
         first = self._published + 1

@@ -119,8 +119,10 @@ def _channel(channel: Channel) -> ChannelFacts:
         global_prefetch=channel.prefetch,
         unacked=channel.unacked.count,
         unconfirmed=channel.confirms.unconfirmed if channel.confirms is not None else 0,
-        delivered=channel.next_tag - 1,
         published=channel.published,
+        confirmed=channel.confirms.confirmed if channel.confirms is not None else 0,
+        delivered=channel.next_tag - 1,
+        acknowledged=channel.acknowledged,
     )
 
 

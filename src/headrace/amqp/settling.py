@@ -28,7 +28,9 @@ class Verdict(Enum):
 
 def acknowledge(channel: Channel, first: int, last: int, multiple: bool) -> None:
     """Each tag from `first` to `last`, or everything up to `last`."""
+    before = channel.unacked.count
     _settle(channel, first, last, multiple, Verdict.ACK)
+    channel.acknowledged += before - channel.unacked.count
 
 
 def _settle(channel: Channel, first: int, last: int, multiple: bool, verdict: Verdict) -> None:

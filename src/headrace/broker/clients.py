@@ -40,7 +40,7 @@ class ConsumerFacts:
 
 @dataclass(frozen=True, slots=True)
 class ChannelFacts:
-    """`published` counts since the channel was opened, and so does `delivered`."""
+    """`published`, `confirmed`, `delivered` and `acknowledged` count since the channel was opened."""
 
     connection: str
     peer_host: str
@@ -55,8 +55,10 @@ class ChannelFacts:
     global_prefetch: int
     unacked: int
     unconfirmed: int
-    delivered: int
     published: int
+    confirmed: int
+    delivered: int
+    acknowledged: int
 
     @property
     def name(self) -> str:

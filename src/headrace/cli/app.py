@@ -1,25 +1,18 @@
-"""The typer application: every noun but `serve`, which is listed here for its place in the help."""
+"""The typer application: every noun but `serve`, which is listed here for its place in the help.
+
+A noun's file is imported when its name is on the command line, or when none is and all of them are to be listed: building the
+options of forty commands takes longer than most commands run.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from importlib import import_module
 from typing import Annotated
 
 import typer
 
 from headrace import __version__
-from headrace.cli import (
-    binding,
-    connection,
-    consume,
-    definitions,
-    exchange,
-    group,
-    policy,
-    produce,
-    queue,
-    topic,
-    vhost,
-)
 from headrace.cli.session import (
     JsonOption,
     QuietOption,
@@ -31,13 +24,33 @@ from headrace.cli.session import (
     report_error,
 )
 
-app = typer.Typer(
-    name="headrace",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["--help", "-h"]},
-    help="Kafka, RabbitMQ and Kinesis clients on one log, in one Python process.",
-)
+VERBS = ("produce", "consume")  # commands of their own
+NOUNS = ("topic", *VERBS, "group", "queue", "exchange", "binding", "policy", "vhost", "definitions", "connection", "route")
+
+
+def make_app(nouns: Collection[str] = NOUNS) -> typer.Typer:
+    """The application with these nouns; each is a file here, with its commands in `app` or, for a verb, a function."""
+    app = typer.Typer(
+        name="headrace",
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["--help", "-h"]},
+        help="Kafka, RabbitMQ and Kinesis clients on one log, in one Python process.",
+    )
+    app.callback()(everywhere)
+    app.command(
+        "serve",
+        add_help_option=False,
+        context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []},
+    )(serve)
+    for noun in NOUNS:
+        if noun in nouns:
+            module = import_module(f"headrace.cli.{noun}")
+            if noun in VERBS:
+                add_command(app, noun, getattr(module, noun))
+            else:
+                app.add_typer(module.app, name=noun)
+    return app
 
 
 def _print_version(wanted: bool) -> None:
@@ -46,7 +59,6 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def everywhere(
     ctx: typer.Context,
     server: ServerOption = None,
@@ -60,11 +72,6 @@ def everywhere(
     ctx.obj = override(Session(), server, as_json, timeout, quiet)
 
 
-@app.command(
-    "serve",
-    add_help_option=False,
-    context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []},
-)
 def serve(ctx: typer.Context) -> None:
     """Start a server here ('headrace serve --help' shows its options)."""
     from headrace.cli.serve import run as start
@@ -72,22 +79,10 @@ def serve(ctx: typer.Context) -> None:
     raise typer.Exit(start(ctx.args))
 
 
-app.add_typer(topic.app, name="topic")
-add_command(app, "produce", produce.produce)
-add_command(app, "consume", consume.consume)
-app.add_typer(group.app, name="group")
-app.add_typer(queue.app, name="queue")
-app.add_typer(exchange.app, name="exchange")
-app.add_typer(binding.app, name="binding")
-app.add_typer(policy.app, name="policy")
-app.add_typer(vhost.app, name="vhost")
-app.add_typer(definitions.app, name="definitions")
-app.add_typer(connection.app, name="connection")
-
-
 def run(argv: list[str]) -> int:
     try:
-        ended = app(argv, prog_name="headrace", standalone_mode=False)
+        named = [noun for noun in NOUNS if noun in argv]
+        ended = make_app(named or NOUNS)(argv, prog_name="headrace", standalone_mode=False)
     except Exception as error:
         # Typer's own errors about the command line; it has had more than one base class for them over time.
         if not hasattr(error, "format_message"):

@@ -37,8 +37,7 @@ from headrace.cli.publishing import (
     outgoing,
     publish_all,
 )
-from headrace.cli.session import CommandError, UsageError
-from headrace.cli.topic import human_bytes
+from headrace.cli.session import CommandError, UsageError, human_bytes
 from headrace.client.management import Binding, Management, NotFound, Queue
 
 app = typer.Typer(
@@ -253,7 +252,7 @@ def purge(session: ManagedSession, queues: Names, yes: Yes = False) -> None:
                     api.purge_queue(session.vhost, name)
                 done.append({"name": name, "ready_before": before})
                 if not session.json:
-                    session.say(f"{name}: purged" + ("" if before is None else f", {before} messages had been ready"))
+                    session.say(f"{name}: purged" + ("" if before is None else f", {before} had been ready"))
         finally:
             if session.json:
                 session.emit({"queues": done})

@@ -90,7 +90,7 @@ def retry_dead(
     if session.json:
         session.emit({"queue": queue, "retried": moved, "left": stuck})
     else:
-        session.say(f"{queue}: {_messages(moved)} sent back to where they died")
+        session.say(f"{queue}: {_messages(moved)} sent back")
     if stuck:
         raise CommandError(
             f"{_messages(stuck)} stayed in queue '{queue}': not a dead letter of another queue, or that queue is gone;"

@@ -137,6 +137,15 @@ def _binary_stdout() -> BinaryIO:
     return sys.stdout.buffer
 
 
+def human_bytes(size: int) -> str:
+    amount = float(size)
+    for unit in ("bytes", "KiB", "MiB", "GiB"):
+        if amount < 1024:
+            return f"{size} bytes" if unit == "bytes" else f"{amount:.1f} {unit}"
+        amount /= 1024
+    return f"{amount:.1f} TiB"
+
+
 def complain(text: str) -> None:
     try:
         print(text, file=sys.stderr, flush=True)

@@ -10,7 +10,7 @@ import typer
 
 from headrace.cli import arguments
 from headrace.cli.resolving import resolve
-from headrace.cli.session import CommandError, Session, UsageError, add_command
+from headrace.cli.session import CommandError, Session, UsageError, add_command, human_bytes
 from headrace.client.kafka import Cluster, Refused, TopicPartition, end_offsets, start_offsets
 from headrace.client.kafka.cluster import TopicInfo
 from headrace.client.kafka.topics import (
@@ -326,15 +326,6 @@ def trim(
         session.emit({"topic": topic, "partitions": rows})
     else:
         session.table(("PARTITION", "START BEFORE", "START", "DELETED"), [tuple(row.values()) for row in rows])
-
-
-def human_bytes(size: int) -> str:
-    amount = float(size)
-    for unit in ("bytes", "KiB", "MiB", "GiB"):
-        if amount < 1024:
-            return f"{size} bytes" if unit == "bytes" else f"{amount:.1f} {unit}"
-        amount /= 1024
-    return f"{amount:.1f} TiB"
 
 
 def _summary(topic: TopicInfo) -> dict[str, Any]:

@@ -110,7 +110,9 @@ class Site:
 
     # --- routes
 
-    def route(self, name: str = "r", topic: str = "t", exchange: str = "x", start: object = "earliest", **more: object) -> Route:
+    def route(
+        self, name: str = "r", topic: str = "t", exchange: str = "x", start: object = "earliest", **more: object
+    ) -> Route:
         options = {option: more.pop(option) for option in ("on_failure", "paused") if option in more}
         destination = {"type": "exchange", "exchange": exchange, **more}
         definition = RouteDefinition.of(name, {"topic": topic, "destination": destination, **options})
@@ -127,6 +129,7 @@ class Site:
             route = self.broker.routes.get(name)
             return route.state is State.RUNNING and all(standing.lag == 0 for standing in route.standings())
 
+        self.rig.run(self.rig.log.synced())
         self.wait_for(done)
 
 

@@ -41,7 +41,7 @@ class Head:
 
 class Lane:
     __slots__ = (
-        "_changed", "backlog", "changed_chunks", "counts", "durable", "floor", "loaded", "mark", "mark_wanted", "next",
+        "_appended", "_appended_bytes", "_changed", "backlog", "changed_chunks", "counts", "durable", "floor", "loaded", "mark", "mark_wanted", "next",
         "number", "out", "ready", "redelivered_below", "resting", "returned", "settled", "sizes", "stored_chunks",
     )  # fmt: skip
 
@@ -69,6 +69,7 @@ class Lane:
         self.mark = 0  # deliveries below it are allowed: the mark is durable
         self.mark_wanted = 0
         self.sizes: BodySizes | None = None
+        self._appended = self._appended_bytes = 0
         self._changed = changed  # there is something to write down: see `state`
         self.changed_chunks: set[int] = set()
         self.stored_chunks: set[int] = set()
@@ -106,15 +107,20 @@ class Lane:
 
     # --- in
 
-    def append(self, batch: bytearray, count: int, timestamp_ms: int) -> int:
+    def append(self, batch: bytearray, count: int, timestamp_ms: int, body_bytes: int) -> int:
         base = self.backlog.append(batch, count, timestamp_ms, caught_up=self.next == self.backlog.end)
         self.ready += count
+        self._appended += count
+        self._appended_bytes += body_bytes
         return base
 
     def ready_bytes(self) -> int:
-        """The bodies of what is ready: exact where sizes are kept, else what the log says on average."""
+        """The bodies of what is ready: exact where sizes are kept, else by the average of what came since the start; if nothing
+        did, by what the log holds."""
         if self.sizes is not None:
             return self.sizes.ready_bytes
+        if self._appended:
+            return self._appended_bytes * self.ready // self._appended
         total = self.backlog.end - self.backlog.start
         return self.backlog.size_bytes * self.ready // total if total else 0
 

@@ -179,6 +179,7 @@ class Transfer:
         if cursor.offset < cursor.partition.start_offset:
             self._passed_over(cursor, cursor.partition.start_offset)
         if cursor.offset >= cursor.partition.last_stable_offset:
+            cursor.went_on()
             return
         restarts = cursor.restarts
         try:

@@ -9,16 +9,15 @@ Bounds: a body has at most `MAX_BODY_BYTES`; answers of more than `LARGE` rows a
 from __future__ import annotations
 
 import asyncio
-import binascii
 import json
 import logging
-from base64 import b64decode
 from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, unquote
 
 from headrace.broker.queues.errors import AmqpRefusal
 from headrace.broker.vhosts.users import User
+from headrace.http.authentication import UnreadableCredentials, user_of
 from headrace.http.management.call import ADMINISTRATOR, MANAGEMENT, MONITORING, POLICYMAKER, Answer, Call, Resource
 from headrace.http.management.errors import ApiError, bad_request, from_refusal, missing, not_authorised
 from headrace.http.management.rates import Rates
@@ -115,15 +114,10 @@ class ManagementApi:
         raise missing()
 
     def _authenticate(self, headers: Mapping[str, str], client: Any) -> User:
-        scheme, _, credentials = headers.get("authorization", "").partition(" ")
-        name, separator, password = "", "", ""
-        if scheme.lower() == "basic":
-            try:
-                name, separator, password = b64decode(credentials.strip(), validate=True).decode().partition(":")
-            except (binascii.Error, UnicodeDecodeError):
-                raise bad_request("the credentials can't be read") from None
-        loopback = not client or client[0] in ("127.0.0.1", "::1") or client[0].startswith("127.")
-        user = self._broker.vhosts.users.authenticate(name, password, loopback=loopback) if separator else None
+        try:
+            user = user_of(self._broker.vhosts.users, headers.get("authorization", ""), client)
+        except UnreadableCredentials:
+            raise bad_request("the credentials can't be read") from None
         if user is None:
             raise ApiError(401, "not_authorized", "Login failed")
         return user

@@ -93,7 +93,7 @@ class Call:
 
     async def durable(self) -> None:
         """What was changed is on the disk."""
-        await self.broker.log.synced()
+        await self.broker.vhosts.turns.synced()
 
 
 Handler = Callable[[Call], Awaitable[Any]]

@@ -106,7 +106,13 @@ async def _close_of_user(call: Call) -> Answer:
 
 
 def channel_row(call: Call, facts: ChannelFacts) -> dict[str, Any]:
-    counters = {"deliver": facts.delivered, "deliver_get": facts.delivered, "publish": facts.published}
+    counters = {
+        "ack": facts.acknowledged,
+        "confirm": facts.confirmed,
+        "deliver": facts.delivered,
+        "deliver_get": facts.delivered,
+        "publish": facts.published,
+    }
     return {
         "acks_uncommitted": 0,
         "confirm": facts.confirms,

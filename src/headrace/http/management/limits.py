@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from headrace.broker.exchanges.values import printed
 from headrace.broker.vhosts.hosts import LIMITS
 from headrace.http.management.call import ADMINISTRATOR, NO_CONTENT, Answer, Call, Resource
 from headrace.http.management.errors import bad_request
@@ -25,7 +26,8 @@ async def _list(call: Call) -> object:
 
 def _kind(call: Call) -> str:
     if call["kind"] not in _KINDS:
-        raise bad_request(f"Unknown limit: {call['kind']}. Known limits: {', '.join(_KINDS)}.")
+        value = printed(call.body().get("value"))
+        raise bad_request(f"Validation failed\n\nUnrecognised terms [{{{printed(call['kind'])},{value}}}] in limits\n")
     return call["kind"]
 
 

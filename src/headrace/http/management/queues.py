@@ -53,6 +53,8 @@ def _basic_row(queue: AnyQueue) -> dict[str, Any]:
 
 def queue_row(call: Call, vhost: VirtualHost, queue: AnyQueue) -> dict[str, Any]:
     row = _basic_row(queue)
+    policy, operator = vhost.policies.applied(queue.name, queue.kind)
+    row["policy"] = policy.name if policy is not None else None
     if call.flag("disable_stats"):
         if call.flag("enable_queue_totals"):
             row |= {
@@ -61,7 +63,6 @@ def queue_row(call: Call, vhost: VirtualHost, queue: AnyQueue) -> dict[str, Any]
                 "messages_unacknowledged": queue.unacked_count,
             }
         return row
-    policy, operator = vhost.policies.applied(queue.name, queue.kind)
     ready_bytes = queue.ready_bytes()
     active = getattr(queue.consumers, "active", None)
     row |= {
@@ -72,7 +73,6 @@ def queue_row(call: Call, vhost: VirtualHost, queue: AnyQueue) -> dict[str, Any]
         "message_bytes_ready": ready_bytes,
         "messages_persistent": queue.message_count if queue.durable else 0,
         "operator_policy": operator.name if operator is not None else None,
-        "policy": policy.name if policy is not None else None,
         "single_active_consumer_tag": active.tag if active is not None else None,
         **queue_stats(call.rates, queue),
     }

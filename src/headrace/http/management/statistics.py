@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 
 def queue_stats(rates: Rates, queue: AnyQueue) -> dict[str, Any]:
-    """Of a queue that nothing ever happened to, nothing: as there."""
     counters = {
         "ack": queue.acknowledged,
         "deliver": queue.delivered,
@@ -27,7 +26,7 @@ def queue_stats(rates: Rates, queue: AnyQueue) -> dict[str, Any]:
     }
     key = ("queue", queue.definition.queue_id)
     lengths = rates.counted(("lengths", queue.definition.queue_id), lengths_of([queue]))
-    return {**lengths, **({"message_stats": rates.counted(key, counters)} if any(counters.values()) else {})}
+    return {**lengths, "message_stats": rates.counted(key, counters)}
 
 
 def lengths_of(queues: Iterable[AnyQueue]) -> dict[str, int]:
