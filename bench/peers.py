@@ -14,6 +14,7 @@ import base64
 import contextlib
 import json
 import os
+import random
 import shutil
 import signal
 import socket
@@ -322,7 +323,12 @@ def _registered_brokers(host: str, port: int) -> int:
 
 
 def free_port() -> int:
-    """A port nobody listens on at this moment."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """A port nobody listens on at this moment, and that the kernel gives to nobody who connects: who asks again and again
+    whether a server is there yet would otherwise get that very port one day, be connected with himself, and keep the server
+    from listening."""
+    first_given = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    for port in random.sample(range(first_given // 2, first_given), 100):
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
+    raise PeerError("no free port was found")

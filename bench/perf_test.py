@@ -1,7 +1,8 @@
 """PerfTest, RabbitMQ's own load generator in Java, on the server of a rig.
 
 Its jars come through Maven, once, into `$HEADRACE_CACHE` (default `~/.cache/headrace`); `$PERF_TEST_LIBS` names a folder that
-already holds them. It prints a line every second; the first ones, while its own JVM warms up, are left out.
+already holds them. It prints a line every second; the first ones, while its own JVM warms up, are left out of the rate and of
+the CPU.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import os
 import re
 import shutil
 import subprocess
+import threading
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean
@@ -64,22 +66,27 @@ def perf_test(rig: Rig, queue: str, shape: Shape) -> Tested:
     command = ["java", "-cp", f"{libs()}/*", "com.rabbitmq.perf.PerfTest", "--uri", url(rig), "--time", str(seconds)]
     command += arguments(shape, queue, queue_type(rig))
     os.sync()
-    cpu_before = rig.server.cpu_seconds()
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE_S)
-    except subprocess.TimeoutExpired as error:
-        raise LoadError(f"PerfTest was not done after {DEADLINE_S} s") from error
-    cpu = rig.server.cpu_seconds() - cpu_before
-    if done.returncode:
-        raise LoadError(f"PerfTest: {(done.stdout + done.stderr).strip()[-500:]}")
-    everything = rates(done.stdout)
-    steady = everything[warm:]
-    if not steady:
-        raise LoadError(f"PerfTest said: {(done.stdout + done.stderr).strip()[-300:]}")
+    lines: list[tuple[float, float]] = []
+    cpu: list[float] = []  # of the server when each of the lines came
+    said = ""
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as running:
+        over = threading.Timer(DEADLINE_S, running.kill)
+        over.start()
+        try:
+            for line in running.stdout or ():
+                said += line
+                if found := rates(line):
+                    lines += found
+                    cpu.append(rig.server.cpu_seconds())
+        finally:
+            over.cancel()
+    if running.returncode or len(lines) <= warm:
+        raise LoadError(f"PerfTest ended with {running.returncode}: {said.strip()[-500:]}")
+    steady = lines[warm:]
     return Tested(
         sent=mean(sent for sent, _ in steady),
         received=mean(received for _, received in steady),
-        server_cpu_us=cpu * 1e6 / max(1.0, sum(received for _, received in everything)),
+        server_cpu_us=(cpu[-1] - cpu[warm - 1]) * 1e6 / max(1.0, sum(received for _, received in steady)),
     )
 
 

@@ -147,7 +147,8 @@ def wait_for_amqp(server: Server, deadline_s: float) -> None:
     end = time.monotonic() + deadline_s
     while time.monotonic() < end:
         if server.process.poll() is not None:
-            raise PeerError(f"{server.name} ended with {server.process.returncode}: see {server.output}")
+            said = server.output.read_text(errors="replace").strip()[-300:]
+            raise PeerError(f"{server.name} ended with {server.process.returncode}: {said}")
         if speaks_amqp(server.host, server.amqp_port):
             return
         time.sleep(0.02)

@@ -15,6 +15,7 @@ from headrace.amqp.methods import (
     BasicAck,
     BasicGet,
     BasicGetEmpty,
+    BasicGetOk,
     BasicPublish,
     BasicQos,
     ChannelClose,
@@ -118,6 +119,20 @@ def test_flow_can_be_switched_on_but_not_off(wire: Wire) -> None:
 
 def test_access_is_granted_to_old_clients(wire: Wire) -> None:
     assert wire.call(1, AccessRequest("/data"), AccessRequestOk).ticket == 1
+
+
+def test_what_is_sent_without_waiting_is_answered_in_order(wire: Wire, name: str) -> None:
+    """Each of the first needs the disk; what stands behind it waits, however much that is."""
+    publish = method_frame(1, BasicPublish("", name)) + content_frames(1, b"\x10\0\x02", b"x" * 1000, 131_072)
+    declare, delete = method_frame(1, QueueDeclare(name, durable=True)), method_frame(1, QueueDelete(name))
+    wire.raw(declare + publish * 5000 + declare + method_frame(1, BasicGet(name, no_ack=True)) + delete + declare + delete)
+    wire.expect(QueueDeclareOk)
+    assert wire.expect(QueueDeclareOk).message_count == 5000
+    assert wire.expect(BasicGetOk).message_count == 4999
+    assert wire.content()[1] == b"x" * 1000
+    assert wire.expect(QueueDeleteOk).message_count == 4999
+    assert wire.expect(QueueDeclareOk).message_count == 0
+    assert wire.expect(QueueDeleteOk).message_count == 0
 
 
 # --- frames

@@ -211,6 +211,27 @@ def test_a_mandatory_message_comes_back_at_the_commit(wire: Wire, name: str) -> 
     wire.expect(TxCommitOk)
 
 
+def test_an_unknown_exchange_is_refused_before_the_commit(wire: Wire, name: str) -> None:
+    wire.call(1, TxSelect(), TxSelectOk)
+    wire.publish(1, "key", b"x", exchange=name)
+    assert wire.closed_channel() == (404, f"NOT_FOUND - no exchange '{name}' in vhost '/'", 60, 40)
+
+
+def test_a_commit_that_fails_gives_its_acks_back(wire: Wire, queue: str, name: str) -> None:
+    wire.publish(1, queue, b"kept")
+    wire.call(1, TxSelect(), TxSelectOk)
+    tag = wire.call(1, BasicGet(queue), BasicGetOk).delivery_tag
+    wire.content()
+    wire.send(1, BasicAck(tag))
+    wire.publish(1, queue, b"x", properties=encode_properties(Properties(expiration="soon")))
+    wire.send(1, TxCommit())
+    assert wire.closed_channel()[0] == 406
+    wire.send(1, ChannelCloseOk())
+    wire.open()
+    assert wire.call(1, BasicGet(queue), BasicGetOk).redelivered
+    assert wire.content()[1] == b"kept"
+
+
 def test_confirms_and_transactions_exclude_each_other(wire: Wire) -> None:
     wire.open(2)
     wire.call(1, ConfirmSelect(), ConfirmSelectOk)

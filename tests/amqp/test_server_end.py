@@ -1,6 +1,13 @@
-"""What clients see of the server's own end, and what is left after it."""
+"""Where the server listens, what clients see of its end, and what is left after it."""
 
 from __future__ import annotations
+
+import contextlib
+import json
+import socket
+import subprocess
+import sys
+from pathlib import Path
 
 from tests.amqp.wire import PERSISTENT, Wire
 
@@ -50,3 +57,37 @@ def test_the_ready_line_names_a_port_and_the_plugin_an_address(headrace_factory:
     server = headrace_factory()
     assert server.amqp.startswith("amqp://guest:guest@127.0.0.1:")
     assert server.ready_line["amqp"] == server.amqp
+
+
+def serve(folder: Path, *arguments: str) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "headrace", "serve", "--json", "--data", str(folder), "--kafka", "127.0.0.1:0"]
+    command += ["--http", "127.0.0.1:0", *arguments]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+
+def test_without_an_address_a_free_port_is_taken_when_the_usual_one_is_not(tmp_path: Path) -> None:
+    with socket.socket() as usual:
+        with contextlib.suppress(OSError):  # somebody else has it: as good
+            usual.bind(("127.0.0.1", 5672))
+            usual.listen()
+        with serve(tmp_path) as server:
+            assert server.stdout is not None
+            assert server.stderr is not None
+            url = json.loads(server.stdout.readline())["amqp"]
+            assert not url.endswith(":5672/")
+            wire = Wire(url)
+            wire.log_in()
+            wire.close()
+            server.terminate()
+            assert b"port 5672 is taken: AMQP listens on 127.0.0.1:" in server.stderr.read()
+
+
+def test_an_address_that_was_asked_for_and_is_taken_is_an_error(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        with serve(tmp_path, "--amqp", f"127.0.0.1:{port}") as server:
+            assert server.wait(30) == 2
+            assert server.stderr is not None
+            assert f"127.0.0.1:{port}: " in server.stderr.read().decode()

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from bench.amqp_load import Shape
 from bench.model import Case, Effort, Measured, Mode, Outcome, Row
-from bench.peers import PeerError, Server, start_headrace
+from bench.peers import PeerError, Server, free_port, start_headrace
 from bench.rig import Rig
 
 from bench import cases, native, perf_test, rabbitmq, report, suite
@@ -129,6 +129,11 @@ def test_every_case_against_rabbitmq_speaks_amqp() -> None:
         assert (case.protocol == "amqp") == case.name.startswith("amqp-"), case.name
         if case.theirs is not None:
             assert case.theirs.is_rabbitmq == (case.protocol == "amqp"), case.name
+
+
+def test_a_free_port_is_none_that_a_connecting_client_could_get() -> None:
+    first, last = map(int, Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split())
+    assert not any(first <= free_port() <= last for _ in range(20))
 
 
 # --- the load generator itself ---

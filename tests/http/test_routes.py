@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import http.client
 import json
+import urllib.request
 import uuid
 from typing import Any, NamedTuple
 
@@ -204,6 +205,10 @@ def test_the_client_makes_replays_and_removes_a_route_that_delivers(server: Head
         assert routes.replay(name, "earliest", partition=0).state == "running"
         assert delivered(5) == [b"0", b"1", b"2", b"3", b"4"]
         wait_until(lambda: routes.get(name).lag == 0, what="the position")
+        with urllib.request.urlopen(f"{server.http}/metrics", timeout=20) as answer:
+            metrics = answer.read().decode()
+        assert f'headrace_route_delivered_total{{route="{name}"}} 8.0' in metrics
+        assert f'headrace_route_state{{route="{name}",state="running"}} 1.0' in metrics
         (standing,) = routes.get(name).json["partitions"]
         assert standing == {"partition": 0, "position": 5, "end": 5, "lag": 0}
         with pytest.raises(Refused, match="partitions 0 to 0"):

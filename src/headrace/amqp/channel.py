@@ -145,6 +145,7 @@ class Channel:
         if not self.open:
             return
         self.open = False
+        self.vhost.counted.published += self.published
         if self.content is not None:
             self.content.drop()
             self.content = None

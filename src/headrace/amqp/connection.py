@@ -303,11 +303,14 @@ class AmqpConnection(asyncio.BufferedProtocol):
     def end_channels(self) -> None:
         channels = tuple(self.channels.values())
         self.channels.clear()  # the same dictionary, which others hold
-        for channel in channels:
-            channel.end()
         vhost, self.vhost = self.vhost, None
-        if vhost is not None:
-            vhost.owner_gone(self)
+        try:
+            for channel in channels:
+                channel.end()
+            if vhost is not None:
+                vhost.owner_gone(self)
+        except (AmqpRefusal, LogError) as error:  # what its queues could not write down shows after the next start
+            logger.error("%s has ended, and not everything of it could be written down: %s", self.name, error)
 
     def drop(self, why: str) -> None:
         """One line in the log, and the connection is closed."""

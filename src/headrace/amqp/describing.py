@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -40,6 +41,14 @@ class AmqpClients:
             for channel in tuple(connection.channels.values()):
                 for consumer in tuple(channel.consumers.values()):
                     yield _consumer(consumer)
+
+    def published(self) -> Counter[str]:
+        total: Counter[str] = Counter()
+        for connection in self._open():
+            for channel in tuple(connection.channels.values()):
+                if channel.open:
+                    total[channel.vhost.name] += channel.published
+        return total
 
     def consumer(self, consumer: Consumer) -> ConsumerFacts | None:
         channel: Channel | None = getattr(consumer, "channel", None)

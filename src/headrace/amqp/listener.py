@@ -54,7 +54,7 @@ class AmqpListener:
         broker.clients.front_ends["amqp"] = AmqpClients(self)
         self.connections: set[AmqpConnection] = set()
         self.authenticating = 0
-        self.unfinished_bytes = 0  # of messages that come frame by frame
+        self.unfinished_bytes = 0  # of messages that come frame by frame, and of those in transactions
         self.read_buffer = memoryview(bytearray())  # one for all connections, made for the first
         self.blocked_reason = ""
         self._alarms = Alarms(broker.log)

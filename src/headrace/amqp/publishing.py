@@ -116,7 +116,7 @@ def _check_properties(raw: bytes) -> None:
 
 def _publish(channel: Channel, run: Run, mandatory: bool) -> None:
     if channel.transaction is not None:
-        channel.transaction.publish(run, mandatory)
+        channel.transaction.publish(channel, run, mandatory)
     elif mandatory and run.count > 1 and channel.vhost.router.sees_each_message(run.exchange):
         for message in run.messages():  # each may go its own way, or come back
             _publish(channel, Run.of([message]), mandatory)

@@ -3,8 +3,7 @@
 As in RabbitMQ a commit is not atomic over several queues; it is answered when everything in it is durable. A queue that
 refuses a message of it closes the channel.
 
-Bound: `MAX_BYTES` of messages in all transactions of a connection together would be a third of a server's memory at most;
-a transaction above it closes the connection.
+Bound: messages in transactions count as unfinished ones, see `content`; whoever needs more than there is room for is closed.
 """
 
 from __future__ import annotations
@@ -12,29 +11,36 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from headrace.amqp import publishing, settling
+from headrace.amqp.content import UNFINISHED_BYTES
 from headrace.amqp.methods import TxCommit, TxCommitOk, TxRollback, TxRollbackOk, TxSelect, TxSelectOk
-from headrace.broker.queues.errors import precondition_failed, resource_error
+from headrace.broker.queues.errors import AmqpRefusal, not_found, precondition_failed, resource_error
+from headrace.broker.vhosts.names import exchange_text
 
 if TYPE_CHECKING:
     from headrace.amqp.channel import Channel, Handlers
+    from headrace.amqp.listener import AmqpListener
     from headrace.amqp.settling import Verdict
     from headrace.amqp.unacked import Delivered
     from headrace.broker.queues.run import Run
 
-MAX_BYTES = 256 * 1024 * 1024
 _RUN_BYTES = 512  # what keeping a run costs beside its records
 
 
 class Transaction:
-    def __init__(self) -> None:
+    def __init__(self, listener: AmqpListener) -> None:
+        self._listener = listener
         self._bytes = 0
         self._runs: list[tuple[Run, bool]] = []
         self._settled: list[tuple[Verdict, list[Delivered]]] = []
 
-    def publish(self, run: Run, mandatory: bool) -> None:
-        self._bytes += len(run.records) + _RUN_BYTES
-        if self._bytes > MAX_BYTES:
-            raise resource_error(f"a transaction of more than {MAX_BYTES} bytes")
+    def publish(self, channel: Channel, run: Run, mandatory: bool) -> None:
+        if run.exchange and run.exchange not in channel.vhost.exchanges:
+            raise not_found(f"no {exchange_text(run.exchange, channel.vhost.name)}")
+        size = len(run.records) + _RUN_BYTES
+        if self._listener.unfinished_bytes + size > UNFINISHED_BYTES:
+            raise resource_error("too much is waiting in transactions")
+        self._listener.unfinished_bytes += size
+        self._bytes += size
         self._runs.append((run, mandatory))
 
     def settle(self, verdict: Verdict, deliveries: list[Delivered]) -> None:
@@ -43,26 +49,32 @@ class Transaction:
 
     def commit(self, channel: Channel) -> bool:
         """False when a queue refused something."""
-        runs, settled = self._runs, self._settled
-        self._bytes, self._runs, self._settled = 0, [], []
         whole = True
-        for run, mandatory in runs:
-            whole = not publishing.deliver(channel, run, mandatory).rejected and whole
-        for verdict, deliveries in settled:
+        try:
+            for run, mandatory in self._runs:
+                whole = not publishing.deliver(channel, run, mandatory).rejected and whole
+        except AmqpRefusal:  # which closes the channel: nothing of it may get lost
+            self.roll_back(channel)
+            raise
+        for verdict, deliveries in self._settled:
             settling.carry_out(verdict, deliveries)
+        self._forget()
         return whole
 
     def roll_back(self, channel: Channel) -> None:
-        settled = self._settled
+        channel.unacked.put_back(delivered for _, deliveries in self._settled for delivered in deliveries)
+        self._forget()
+
+    def _forget(self) -> None:
+        self._listener.unfinished_bytes -= self._bytes
         self._bytes, self._runs, self._settled = 0, [], []
-        channel.unacked.put_back(delivered for _, deliveries in settled for delivered in deliveries)
 
 
 def _select(channel: Channel, method: TxSelect) -> None:
     if channel.confirms is not None:
         raise precondition_failed("cannot switch from confirm to tx mode")
     if channel.transaction is None:
-        channel.transaction = Transaction()
+        channel.transaction = Transaction(channel.connection.listener)
     channel.send(TxSelectOk())
 
 

@@ -44,7 +44,7 @@ class Broker:
         self.acls = Acls(log)
         self.quotas = ClientQuotas(log, clock, settings)
         self.vhosts = VirtualHosts(log, clock, settings, self.topics)
-        self.routes = Routes(log, clock, self.topics, self.groups, self.vhosts)
+        self.routes = Routes(log, clock, settings, self.topics, self.groups, self.vhosts)
 
     async def start(self) -> None:
         self.topics.on_delete.append(lambda name: self.groups.forget_topics([name]))

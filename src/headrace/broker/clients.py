@@ -7,6 +7,7 @@ are taken when somebody asks for them and do not change afterwards.
 from __future__ import annotations
 
 import platform
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
@@ -106,6 +107,10 @@ class FrontEnd(Protocol):
 
     def consumers(self) -> Iterable[ConsumerFacts]: ...
 
+    def published(self) -> Mapping[str, int]:
+        """Messages that came through the channels that are open now, by virtual host; `VirtualHost.counted` has the rest."""
+        ...
+
     def consumer(self, consumer: Consumer) -> ConsumerFacts | None:
         """What is known about a consumer of a queue; None if it is not one of this front end's."""
         ...
@@ -133,6 +138,12 @@ class Clients:
 
     def consumers(self) -> list[ConsumerFacts]:
         return [facts for front_end in self.front_ends.values() for facts in front_end.consumers()]
+
+    def published(self) -> Counter[str]:
+        total: Counter[str] = Counter()
+        for front_end in self.front_ends.values():
+            total.update(front_end.published())
+        return total
 
     def consumer(self, consumer: Consumer) -> ConsumerFacts | None:
         found = (front_end.consumer(consumer) for front_end in self.front_ends.values())

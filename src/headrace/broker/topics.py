@@ -384,7 +384,7 @@ class Topics:
         limit = self._settings.get_int("max.partitions")
         if more > limit:
             raise PolicyViolation(f"{more} partitions are more than max.partitions ({limit}).")
-        now = sum(len(topic.partitions) for topic in self._log.topics().values()) + sum(
+        now = sum(len(topic.partitions) for topic in self.all()) + sum(
             reservation.partitions for reservation in self._reserved.values()
         )
         if now + more > limit:

@@ -3,7 +3,7 @@
     listener   the socket, and Granian on it once somebody connects
     app        which path belongs to which resource
     health     /health and /ready
-    metrics    /metrics; `collecting` and `queue_metrics` gather what it tells
+    metrics    /metrics; `collecting`, `queue_metrics` and `route_metrics` gather what it tells
     management /api: RabbitMQ's management API
     routes     /v1/routes
     authentication   who asks

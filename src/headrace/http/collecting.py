@@ -16,6 +16,7 @@ from headrace import __version__
 from headrace.broker.lag import group_lags
 from headrace.broker.topics import HIDDEN_PREFIX
 from headrace.http.queue_metrics import collect_queues
+from headrace.http.route_metrics import collect_routes
 
 if TYPE_CHECKING:
     from headrace.broker import Broker
@@ -33,6 +34,7 @@ async def collect(broker: Broker) -> list[Metric]:
         *await _partitions(broker),
         *await _groups(broker),
         *await collect_queues(broker),
+        *collect_routes(broker),
     ]
 
 

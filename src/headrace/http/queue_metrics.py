@@ -87,12 +87,13 @@ def _totals(broker: Broker, vhosts: list[VirtualHost]) -> list[Metric]:
     bindings = GaugeMetricFamily("headrace_bindings", "Bindings, without those of the default exchange.", labels=label)
     published = CounterMetricFamily("headrace_vhost_published_total", "Messages that clients published.", labels=label)
     unroutable = CounterMetricFamily("headrace_vhost_unroutable_total", "Of those, messages for no queue.", labels=label)
+    through_channels = broker.clients.published()
     for vhost in vhosts:
         queues.add_metric([vhost.name], len(vhost.queues))
         exchanges.add_metric([vhost.name], len(vhost.exchanges))
         bindings.add_metric([vhost.name], vhost.bindings.count)
-        published.add_metric([vhost.name], vhost.counted.published)
-        unroutable.add_metric([vhost.name], vhost.counted.unroutable)
+        published.add_metric([vhost.name], vhost.counted.published + through_channels[vhost.name])
+        unroutable.add_metric([vhost.name], vhost.unroutable)
     blocked = GaugeMetricFamily("headrace_publishers_blocked", "1 while AMQP publishers have to wait.")
     blocked.add_metric([], bool(broker.clients.alarm))
     return [queues, exchanges, bindings, published, unroutable, blocked]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pytest
 from tests.log.conftest import Rig
@@ -21,7 +21,8 @@ T = TypeVar("T")
 
 
 class Site:
-    def __init__(self, **options: object) -> None:
+    def __init__(self, *, settings: dict[str, str] | None = None, **options: Any) -> None:
+        self.settings = {"num.partitions": "1", **(settings or {})}
         self.rig = Rig(**options)
         self.rig.open()
         self.start()
@@ -29,7 +30,7 @@ class Site:
     # --- its life
 
     def start(self) -> None:
-        settings = Settings.from_mapping({"num.partitions": "1"})
+        settings = Settings.from_mapping(self.settings)
         self.broker = Broker(self.rig.log, self.rig.clock, settings, "cluster")
         self.rig.run(self.broker.start())
         self.rig.settle()
@@ -55,6 +56,7 @@ class Site:
         for _ in range(2000):
             if result := condition():
                 return result
+            self.rig.pump()
             self.rig.advance(0.02)
             self.rig.turn()
         raise AssertionError("waited in vain")

@@ -219,6 +219,57 @@ def test_an_exchange_that_is_missing_is_waited_for(site: Site) -> None:
     assert site.bodies("q") == numbered(3)
 
 
+def test_an_internal_exchange_is_told_and_takes_nothing(site: Site) -> None:
+    site.rig.create("t")
+    site.exchange("x", internal=True)
+    site.append("t", b"1")
+    route = site.route()
+    site.wait_for(lambda: route.state is State.BLOCKED)
+    assert "cannot publish to internal exchange 'x'" in (route.error or "")
+    assert "r.dead-letters" not in site.rig.log.topics()
+
+
+def test_a_virtual_host_that_goes_is_waited_for(bridge: Site) -> None:
+    hosts = bridge.broker.vhosts
+    bridge.rig.call(lambda: hosts.create("other"))
+    route = bridge.route(vhost="other", exchange="amq.fanout", mandatory=False)
+    bridge.append("t", b"1")
+    bridge.caught_up()
+    bridge.rig.call(lambda: hosts.delete("other"))
+    bridge.append("t", b"2")
+    bridge.wait_for(lambda: route.state is State.BLOCKED)
+    assert "there is no vhost 'other'" in (route.error or "")
+
+
+def test_headers_decide_for_each_record_where_the_exchange_looks_at_them(site: Site) -> None:
+    site.rig.create("t")
+    site.exchange("x", "headers")
+    for colour in ("red", "blue"):
+        site.queue(colour)
+        site.rig.call(lambda colour=colour: site.vhost.bind_queue(colour, "x", "", {"x-match": "all", "colour": colour}))  # type: ignore[misc]
+    site.append("t", *(Event(b"k", b"%d" % n, (("colour", (b"red", b"blue")[n % 2]),), 1_700_000_000_000) for n in range(6)))
+    site.route()
+    site.caught_up()
+    assert (site.bodies("red"), site.bodies("blue")) == ([b"0", b"2", b"4"], [b"1", b"3", b"5"])
+
+
+def test_carbon_copies_and_delays_have_their_effect(bridge: Site) -> None:
+    bridge.queue("copy", "x", "copy")
+    bridge.exchange("later", "x-delayed-message", arguments={"x-delayed-type": "fanout"})
+    bridge.queue("slow", "later", "")
+    types = (("amqp.exchange", b""), ("amqp.types", b'{"CC":"A","x-delay":"I"}'))
+    bridge.append("t", Event(b"k", b"1", (*types, ("CC", b'["copy"]'), ("x-delay", b"5000"))))
+    bridge.route("one")
+    bridge.caught_up("one")
+    assert bridge.bodies("copy") == [b"1"]
+    bridge.route("two", exchange="later")
+    bridge.caught_up("two")
+    assert bridge.vhost.queues["slow"].message_count == 0
+    bridge.rig.advance(6)
+    bridge.settle()
+    assert bridge.bodies("slow") == [b"1"]
+
+
 def test_a_full_queue_holds_its_partition_back_and_nothing_is_lost(site: Site) -> None:
     site.rig.create("t", 2)
     site.exchange("x")
@@ -351,6 +402,12 @@ def test_another_destination_keeps_the_position_and_another_topic_is_refused(bri
         bridge.route(topic="u")
 
 
+@pytest.mark.parametrize("topic", ["__consumer_offsets", "__transaction_state"])
+def test_the_servers_own_topics_have_no_routes(bridge: Site, topic: str) -> None:
+    with pytest.raises(InvalidRoute, match="the server's own"):
+        bridge.route(topic=topic)
+
+
 def test_a_deleted_route_takes_its_position_along(bridge: Site) -> None:
     bridge.append("t", *numbered(3))
     bridge.route()
@@ -380,6 +437,25 @@ def test_a_group_with_members_is_not_overwritten(bridge: Site) -> None:
     bridge.rig.call(lambda: bridge.broker.groups.adopt(Crowded()))  # type: ignore[arg-type]
     with pytest.raises(RouteConflict, match="has members"):
         bridge.route()
+
+
+@pytest.mark.parametrize("paused", [False, True])
+def test_a_position_outlives_the_retention_of_offsets(paused: bool) -> None:
+    site = Site(settings={"offsets.retention.minutes": "1", "offsets.retention.check.interval.ms": "5000"})
+    site.rig.create("t")
+    site.exchange("x")
+    site.append("t", *numbered(3))
+    site.route(on_failure="skip")
+    site.caught_up()
+    if paused:
+        site.rig.run(site.broker.routes.pause("r"))
+    for _ in range(20):
+        site.rig.advance(10)
+        site.rig.settle()
+    assert site.position() == 3
+    site.restart()
+    assert site.position() == 3
+    site.rig.end()
 
 
 # --- topics that come and go

@@ -297,4 +297,4 @@ def summary(step: Step, answer: Answered) -> dict[str, Any]:
 
 if __name__ == "__main__":
     answers = [summary(*each) for each in walk(sys.argv[1], sys.argv[2], patience_s=8.0)]
-    print("[\n" + ",\n".join(json.dumps(each) for each in answers) + "\n]")
+    sys.stdout.write("[\n" + ",\n".join(json.dumps(each) for each in answers) + "\n]\n")

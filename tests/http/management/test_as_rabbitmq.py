@@ -21,7 +21,7 @@ RECORDED = json.loads((Path(__file__).parent / "rabbitmq_answers.json").read_tex
 ABSENT = re.compile(
     r"garbage_collection|reductions|backing_queue_status|cowboy_opts|ssl_opts|socket_opts\.|pending_raft|\.erlang"  # Erlang
     r"|slave|_ram\b|paged_out|_dlx|open_files|readers|\.memory\b|\.memory\."  # how RabbitMQ keeps messages, and in what
-    r"|head_message_timestamp|consumer_capacity|consumer_utilisation|idle_since|message_bytes_(persistent|unack)"  # not measured
+    r"|head_message_timestamp|consumer_(capacity|utilisation)|idle_since|message_bytes_(persistent|unack)"  # not measured
     r"|_details\.(avg|samples)|(recv|send)_cnt|churn_rates\.(channel|queue)"
     r"|message_stats\.(confirm|disk_|get\b|get_|deliver_no_ack|return_unroutable|drop_unroutable|redeliver)"
     r"|(peer_cert|ssl)_"  # no TLS

@@ -41,9 +41,28 @@ class Head:
 
 class Lane:
     __slots__ = (
-        "_appended", "_appended_bytes", "_changed", "backlog", "changed_chunks", "counts", "durable", "floor", "loaded", "mark", "mark_wanted", "next",
-        "number", "out", "ready", "redelivered_below", "resting", "returned", "settled", "sizes", "stored_chunks",
-    )  # fmt: skip
+        "_appended",
+        "_appended_bytes",
+        "_changed",
+        "backlog",
+        "changed_chunks",
+        "counts",
+        "durable",
+        "floor",
+        "loaded",
+        "mark",
+        "mark_wanted",
+        "next",
+        "number",
+        "out",
+        "ready",
+        "redelivered_below",
+        "resting",
+        "returned",
+        "settled",
+        "sizes",
+        "stored_chunks",
+    )
 
     def __init__(
         self,

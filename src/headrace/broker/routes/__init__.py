@@ -4,6 +4,7 @@
     errors         what is answered instead of doing what was asked
     destination    the port to where records go
     exchange       the destination that is an exchange of AMQP
+    runs           messages that go the same way
     reading        what is read of a partition, and in what form it is passed on
     dead_letters   records that can't be delivered, as records of another topic
     counts         what a route has done since the server started

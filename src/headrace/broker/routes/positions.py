@@ -1,8 +1,9 @@
 """Where a route stands: the committed offsets of the group `headrace.route.<name>`, one for each partition of its topic.
 
-They show up wherever groups do (`headrace group lag`), never expire, and go with the topic: a topic that is made anew under the
-same name is another one. A partition without a position is read from its beginning. Positions of a paused route may be changed
-by whoever changes those of groups.
+They show up wherever groups do (`headrace group lag`) and go with the topic: a topic that is made anew under the same name is
+another one. A partition without a position is read from its beginning. Positions of a paused route may be changed by whoever
+changes those of groups. A group without members would lose them after `offsets.retention.minutes`, so they are committed again
+from time to time (`refresh`); the field that Kafka has for a retention of their own would cost them the id of the topic.
 
 A place to read from, for a new route and for a replay, is written as
 
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from headrace.broker.groups import GroupCoordinator
     from headrace.log.port import Partition, Topic
 
-_FOR_EVER_MS = 1 << 62
 _LARGEST = (1 << 63) - 1
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -89,12 +89,19 @@ class Positions:
         can't be written."""
         new = [NewOffset(topic.name, index, offset, topic_id=topic.topic_id) for index, offset in offsets.items()]
         try:
-            answers = await self._groups.commit_offsets(self.group_id, Committer(), new, retention_ms=_FOR_EVER_MS)
+            answers = await self._groups.commit_offsets(self.group_id, Committer(), new)
         except GroupError as error:
             raise self._refused(error) from error
         for answer in answers:
             if answer is not None:
                 raise self._refused(answer)
+
+    async def refresh(self, topic: Topic, before_ms: int) -> None:
+        """Commits once more what was committed before that time."""
+        committed = self._groups.positions(self.group_id).get(topic.name, {})
+        old = {index: position.offset for index, position in committed.items() if position.commit_timestamp_ms < before_ms}
+        if old and self.get(topic, next(iter(old))) is not None:
+            await self.commit(topic, old)  # nothing is awaited between looking and writing
 
     def _refused(self, error: GroupError) -> Exception:
         group = self._groups.find(self.group_id)

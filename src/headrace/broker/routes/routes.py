@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ from headrace.broker.routes.definition import RouteDefinition
 from headrace.broker.routes.errors import (
     InvalidRoute,
     RouteConflict,
+    RouteError,
     RouteNotStored,
     TooManyRoutes,
     UnknownRoute,
@@ -29,20 +31,33 @@ from headrace.log.errors import LogError, RecoveryFailed
 
 if TYPE_CHECKING:
     from headrace.broker.groups import GroupCoordinator
+    from headrace.broker.settings import Settings
     from headrace.broker.topics import Topics
     from headrace.broker.vhosts.hosts import VirtualHosts
-    from headrace.clock import Clock
+    from headrace.clock import Clock, Timer
     from headrace.log.port import Log, Table, Topic
+
+logger = logging.getLogger("headrace.routes")
 
 TABLE = "__headrace_routes"
 MAX_ROUTES = 1000
 MAX_AT_WORK = 8
+LONGEST_REFRESH_S = 3600.0
 
 
 class Routes:
-    def __init__(self, log: Log, clock: Clock, topics: Topics, groups: GroupCoordinator, vhosts: VirtualHosts) -> None:
+    def __init__(
+        self,
+        log: Log,
+        clock: Clock,
+        settings: Settings,
+        topics: Topics,
+        groups: GroupCoordinator,
+        vhosts: VirtualHosts,
+    ) -> None:
         self._log = log
         self._clock = clock
+        self._settings = settings
         self._topics = topics
         self._groups = groups
         self._vhosts = vhosts
@@ -50,6 +65,8 @@ class Routes:
         self._changes = asyncio.Lock()
         self._routes: dict[str, Route] = {}
         self._table: Table | None = None
+        self._refresh_timer: Timer | None = None
+        self._refreshing: asyncio.Task[None] | None = None
 
     def __iter__(self) -> Iterator[Route]:
         return iter(sorted(self._routes.values(), key=lambda route: route.definition.name))
@@ -76,6 +93,7 @@ class Routes:
         self._topics.on_delete.append(self._topic_went)
         for route in self:
             route.begin()
+        self._begin_refresh()
 
     async def stop(self) -> None:
         """Commits where each of them stands, as long as the log takes it."""
@@ -84,8 +102,30 @@ class Routes:
 
     def close(self) -> None:
         """At once."""
+        if self._refresh_timer is not None:
+            self._refresh_timer.cancel()
+        if self._refreshing is not None:
+            self._refreshing.cancel()
         for route in self._routes.values():
             route.close()
+
+    def _begin_refresh(self) -> None:
+        """Keeps positions from expiring: those of routes that are paused or have nothing to do."""
+        retention_s = self._settings.get_int("offsets.retention.minutes") * 60
+        every_s = min(LONGEST_REFRESH_S, retention_s / 4)
+        self._refresh_timer = self._clock.call_later(every_s, self._begin_refresh)
+        if self._refreshing is None or self._refreshing.done():
+            before_ms = self._clock.now_ms() - round(every_s * 1000)
+            self._refreshing = asyncio.get_running_loop().create_task(self._refresh(before_ms))
+
+    async def _refresh(self, before_ms: int) -> None:
+        for route in self:
+            topic = route.topic
+            if topic is not None:
+                try:
+                    await route.positions.refresh(topic, before_ms)
+                except RouteError as error:
+                    logger.warning("route '%s': %s", route.definition.name, error)
 
     # --- changes
 
@@ -108,6 +148,8 @@ class Routes:
     async def _create(self, definition: RouteDefinition, start: Place) -> Route:
         if len(self._routes) >= MAX_ROUTES:
             raise TooManyRoutes(f"there are {MAX_ROUTES} routes already, and no more than that")
+        if self._topics.is_internal(definition.topic):  # each commit of a position would be one more record to deliver
+            raise InvalidRoute(f"topic '{definition.topic}' is the server's own")
         positions = Positions(definition.group_id, self._groups)
         topic = self._topics.get(definition.topic)
         if topic is not None:  # one that comes later is read from its beginning, whatever is asked for: all in it is new
@@ -157,7 +199,10 @@ class Routes:
                 route.begin()
                 raise
             del self._routes[name]
-            await route.positions.forget()
+            try:
+                await route.positions.forget()
+            except RouteError as error:  # it is deleted all the same
+                logger.warning("the position of the deleted route '%s' stays: %s", name, error)
 
     # --- inside
 

@@ -11,11 +11,9 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Counted:
-    """`published` and `unroutable` are counted as messages come. The others belong to queues that are gone: those of the queues
-    that are there have to be added."""
+    """What channels and queues that are gone have counted: to know it all, add those that are there (`Clients.published`)."""
 
-    published: int = 0
-    unroutable: int = 0
+    published: int = 0  # through channels
     arrived: int = 0  # in queues
     delivered: int = 0
     redelivered: int = 0

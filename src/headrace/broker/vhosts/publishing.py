@@ -98,6 +98,7 @@ class Publishing:
         self.router: Router[AnyQueue | ReplyQueue]
         self.reply_names: dict[str, ReplyConsumer] = {}
         self.delayed: Delayed | None = None
+        self.unroutable = 0  # messages for no queue
 
     def queue_named(self, name: str) -> AnyQueue | ReplyQueue | None:
         """What the default exchange has under this key."""
@@ -114,14 +115,18 @@ class Publishing:
             return self._publish_special(run, user, reply_name)
         if not name:
             queue = self._queues.get(run.routing_key) or self.queue_named(run.routing_key)
-            return self._put(run, (queue,)) if queue is not None else _UNROUTED
+            return self._put(run, (queue,)) if queue is not None else self._unrouted(run)
         exchange = self._exchanges.get(name)
         if exchange is None or exchange.internal:
             raise self._refusal(name)
         if run.count > 1 and self.router.sees_each_message(name):
             return self._route_each(run, (run.routing_key,), name, None)
         queues = self.router.route(name, run.routing_key, properties=lambda: run.properties)  # it has no headers
-        return self._put(run, queues) if queues else _UNROUTED
+        return self._put(run, queues) if queues else self._unrouted(run)
+
+    def _unrouted(self, run: Run) -> Published:
+        self.unroutable += run.count
+        return _UNROUTED
 
     def _refusal(self, name: str) -> Exception:
         if name not in self._exchanges:
@@ -177,7 +182,7 @@ class Publishing:
             queues = router.route_all(name, keys, lambda: run.headers, lambda: run.properties)
         if skip is not None:
             queues = tuple(queue for queue in queues if not skip(queue.name))
-        return self._put(run, queues) if queues else _UNROUTED
+        return self._put(run, queues) if queues else self._unrouted(run)
 
     def _route_each(self, run: Run, keys: Sequence[str], exchange: str, skip: Skip | None) -> Published:
         """Each message of the run may go its own way. The run counts as routed only if all of them were."""

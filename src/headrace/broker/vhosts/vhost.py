@@ -99,6 +99,11 @@ class VirtualHost:
         return self._publishing.republish(run, exchange, routing_keys, skip=skip)
 
     @property
+    def unroutable(self) -> int:
+        """How many messages were for no queue."""
+        return self._publishing.unroutable
+
+    @property
     def reply_names(self) -> dict[str, ReplyConsumer]:
         """Consumers of direct reply-to, by the names that requests carry as their reply-to."""
         return self._publishing.reply_names

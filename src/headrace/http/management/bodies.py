@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
 from headrace.http.management.errors import bad_request
 from headrace.record.amqp.tables import MAX_DEPTH, encode_table
+
+_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
 class Body:
@@ -69,9 +72,18 @@ def parse(raw: bytes, mistake: str = "not_json") -> Body:
         values = json.loads(raw)
     except (ValueError, RecursionError):
         raise bad_request(mistake) from None
-    if not isinstance(values, Mapping) or too_deep(values):
+    if not isinstance(values, Mapping) or too_deep(values) or (_SURROGATE.search(raw) and not _is_text(values)):
         raise bad_request(mistake)
     return Body(values)
+
+
+def _is_text(values: Mapping[str, Any]) -> bool:
+    """Half a character, which JSON can escape and nobody can store."""
+    try:
+        json.dumps(values, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def too_deep(value: object, depth: int = 0) -> bool:

@@ -56,6 +56,7 @@ async def _publish(call: Call) -> object:
         if found is not None and found.kind == "topic":
             check_topic_access(call.user, "write", exchange, key, vhost.name)
         published = vhost.publish(Run.of([message]), call.user)
+        vhost.counted.published += 1
     except AmqpRefusal as refusal:
         raise bad_request(amqp_text(refusal)) from None
     if published.durable:

@@ -41,7 +41,7 @@ async def _overview(call: Call) -> object:
         "release_series_support_status": "supported",
         "disable_stats": False,
         "enable_queue_totals": False,
-        "message_stats": with_details(call.rates, ("overview", who), vhost_counters(vhosts)),
+        "message_stats": with_details(call.rates, ("overview", who), vhost_counters(vhosts, clients.published())),
         "churn_rates": with_details(call.rates, ("churn", who), _churn(call)),
         "queue_totals": with_details(call.rates, ("lengths", who), lengths),
         "object_totals": {

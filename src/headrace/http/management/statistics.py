@@ -37,7 +37,8 @@ def lengths_of(queues: Iterable[AnyQueue]) -> dict[str, int]:
     return {"messages": ready + unacked, "messages_ready": ready, "messages_unacknowledged": unacked}
 
 
-def vhost_counters(vhosts: Iterable[VirtualHost]) -> dict[str, int]:
+def vhost_counters(vhosts: Iterable[VirtualHost], published: Mapping[str, int]) -> dict[str, int]:
+    """`published` is what came through channels that are open."""
     total = dict.fromkeys(("ack", "deliver", "deliver_get", "drop_unroutable", "publish", "redeliver"), 0)
     for vhost in vhosts:
         gone = vhost.counted
@@ -46,8 +47,8 @@ def vhost_counters(vhosts: Iterable[VirtualHost]) -> dict[str, int]:
         total["ack"] += gone.acknowledged + sum(queue.acknowledged for queue in queues)
         total["deliver"] += delivered
         total["deliver_get"] += delivered
-        total["drop_unroutable"] += gone.unroutable
-        total["publish"] += gone.published
+        total["drop_unroutable"] += vhost.unroutable
+        total["publish"] += gone.published + published.get(vhost.name, 0)
         total["redeliver"] += gone.redelivered + sum(queue.redelivered for queue in queues)
     return total
 

@@ -19,8 +19,19 @@ if TYPE_CHECKING:
 MAX_NAME_BYTES = 255
 
 
-def _row(call: Call, vhost: VirtualHost, octets: dict[str, tuple[int, int]]) -> dict[str, Any]:
-    received, sent = octets.get(vhost.name, (0, 0))
+class _Traffic:
+    """What connections say, by virtual host."""
+
+    def __init__(self, call: Call) -> None:
+        self.published = call.broker.clients.published()
+        self.octets: dict[str, tuple[int, int]] = {}
+        for facts in call.broker.clients.connections():
+            received, sent = self.octets.get(facts.vhost, (0, 0))
+            self.octets[facts.vhost] = (received + facts.received_bytes, sent + facts.sent_bytes)
+
+
+def _row(call: Call, vhost: VirtualHost, seen: _Traffic) -> dict[str, Any]:
+    received, sent = seen.octets.get(vhost.name, (0, 0))
     counted = {"recv_oct": received, "send_oct": sent, **lengths_of(vhost.queues.values())}
     return {
         **vhost_entry(vhost),
@@ -28,26 +39,18 @@ def _row(call: Call, vhost: VirtualHost, octets: dict[str, tuple[int, int]]) -> 
         "tracing": False,
         "cluster_state": {node_name(): "running"},
         **with_details(call.rates, ("vhost", vhost.name), counted),
-        "message_stats": with_details(call.rates, ("vhost stats", vhost.name), vhost_counters([vhost])),
+        "message_stats": with_details(call.rates, ("vhost stats", vhost.name), vhost_counters([vhost], seen.published)),
     }
 
 
-def _octets(call: Call) -> dict[str, tuple[int, int]]:
-    octets: dict[str, tuple[int, int]] = {}
-    for facts in call.broker.clients.connections():
-        received, sent = octets.get(facts.vhost, (0, 0))
-        octets[facts.vhost] = (received + facts.received_bytes, sent + facts.sent_bytes)
-    return octets
-
-
 async def _list(call: Call) -> object:
-    octets = _octets(call)
+    seen = _Traffic(call)
     found = sorted(call.vhosts(), key=lambda vhost: vhost.name)
-    return await listed(call.query, found, lambda vhost: _row(call, vhost, octets), lambda vhost: vhost.name)
+    return await listed(call.query, found, lambda vhost: _row(call, vhost, seen), lambda vhost: vhost.name)
 
 
 async def _get(call: Call) -> object:
-    return only(_row(call, call.vhost(), _octets(call)), columns(call.query))
+    return only(_row(call, call.vhost(), _Traffic(call)), columns(call.query))
 
 
 async def _put(call: Call) -> Answer:

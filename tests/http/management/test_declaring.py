@@ -1,0 +1,127 @@
+"""Queues, exchanges, bindings, policies: declared over HTTP, found over AMQP, and the other way round."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.http.management.asking import Api, segment
+
+from headrace.testing import HeadraceServer, wait_until
+
+
+def test_names_may_have_anything_in_them(api: Api, client: Any, name: str) -> None:
+    for odd in (f"{name}/a/b", f"{name} c+d%2F", f"{name}-grüße", f"{name}.?&#"):
+        assert api.put(f"/queues/%2F/{segment(odd)}") == 201
+        assert api.get(f"/queues/%2F/{segment(odd)}")["name"] == odd
+        client.channel().queue_declare(odd, passive=True)
+        assert api.post(f"/bindings/%2F/e/amq.topic/q/{segment(odd)}", {"routing_key": f"{odd}.#"}) is None
+        keys = [row["properties_key"] for row in api.get(f"/queues/%2F/{segment(odd)}/bindings") if row["source"]]
+        assert api.delete(f"/bindings/%2F/e/amq.topic/q/{segment(odd)}/{segment(keys[0])}") == 204
+        assert api.delete(f"/queues/%2F/{segment(odd)}") == 204
+
+
+def test_the_location_of_a_binding_leads_to_it(api: Api, queue: str) -> None:
+    path = f"/bindings/%2F/e/amq.headers/q/{queue}"
+    for arguments in ({}, {"x-match": "any", "a": 1, "b": "x"}):
+        answer = api.ask("POST", path, {"routing_key": "a b/c.*", "arguments": arguments})
+        location = path.rpartition("/")[0] + "/" + answer.headers["location"]
+        row = api.get(location)
+        assert (row["routing_key"], row["arguments"]) == ("a b/c.*", arguments)
+        assert api.delete(location) == 204
+        assert api.delete(location) == 404
+
+
+def test_what_clients_declare_is_listed(api: Api, client: Any, name: str) -> None:
+    channel = client.channel()
+    channel.exchange_declare(name, "headers", durable=True)
+    arguments = {"x-max-priority": 5, "x-message-ttl": 60000}
+    channel.queue_declare(name, durable=True, arguments=arguments)
+    channel.queue_bind(name, name, "k", {"x-match": "all", "color": "red"})
+    row = api.get(f"/queues/%2F/{name}")
+    assert (row["arguments"], row["durable"], row["type"], row["state"]) == (arguments, True, "classic", "running")
+    assert api.get(f"/exchanges/%2F/{name}")["type"] == "headers"
+    (binding,) = api.get(f"/exchanges/%2F/{name}/bindings/source")
+    assert (binding["destination"], binding["arguments"]) == (name, {"x-match": "all", "color": "red"})
+    channel.queue_delete(name)
+    channel.exchange_delete(name)
+    assert api.ask("GET", f"/queues/%2F/{name}").status == api.ask("GET", f"/exchanges/%2F/{name}").status == 404
+
+
+def test_deleting_may_depend_on_use_and_contents(api: Api, queue: str) -> None:
+    api.publish(queue, "x")
+    answer = api.ask("DELETE", f"/queues/%2F/{queue}?if-empty=true")
+    assert (answer.status, answer.body["reason"]) == (400, f"queue '{queue}' in vhost '/' not empty")
+    assert api.delete(f"/queues/%2F/{queue}/contents") == 204
+    assert api.get(f"/queues/%2F/{queue}")["messages"] == 0
+    assert api.delete(f"/queues/%2F/{queue}?if-empty=true&if-unused=true") == 204
+
+
+def test_a_policy_shows_in_what_it_applies_to_and_is_in_force(api: Api, name: str, queue: str) -> None:
+    policy = {"pattern": f"^{name}", "definition": {"max-length": 2}, "apply-to": "queues", "priority": 3}
+    assert api.put(f"/policies/%2F/{name}", policy) == 201
+    assert api.put(f"/policies/%2F/{name}", policy) == 204
+    operator = {"pattern": f"^{name}", "definition": {"max-length": 1}, "apply-to": "queues"}
+    assert api.put(f"/operator-policies/%2F/{name}", operator) == 201
+    row = api.get(f"/queues/%2F/{queue}")
+    assert (row["policy"], row["operator_policy"], row["effective_policy_definition"]) == (name, name, {"max-length": 1})
+    api.publish(queue, "1", "2", "3")
+    wait_until(lambda: api.get(f"/queues/%2F/{queue}")["messages"] == 1, what="the limit to be kept")
+    assert api.get(f"/policies/%2F/{name}") == {"vhost": "/", "name": name, **policy}
+    assert api.delete(f"/policies/%2F/{name}") == api.delete(f"/operator-policies/%2F/{name}") == 204
+    assert api.get(f"/queues/%2F/{queue}")["policy"] is None
+
+
+def test_limits_of_a_virtual_host_are_kept(api: Api, name: str) -> None:
+    assert api.put(f"/vhosts/{name}") == 201
+    assert api.put(f"/vhost-limits/{name}/max-queues", {"value": 1}) == 204
+    assert {"vhost": name, "value": {"max-queues": 1}} in api.get("/vhost-limits")
+    assert api.put(f"/queues/{name}/a") == 201
+    assert api.put(f"/queues/{name}/b") == 400
+    assert api.delete(f"/vhost-limits/{name}/max-queues") == 204
+    assert api.put(f"/queues/{name}/b") == 201
+    assert api.delete(f"/vhosts/{name}") == 204
+
+
+def test_definitions_go_out_and_come_in_again(headrace_server: HeadraceServer, name: str) -> None:
+    api = Api(headrace_server.http)
+    assert api.put("/vhosts/v", {"description": "d", "tags": "a,b"}) == 201
+    assert api.put("/queues/v/q", {"arguments": {"x-queue-type": "quorum"}}) == 201
+    assert api.put("/exchanges/v/e", {"type": "fanout"}) == 201
+    assert api.put("/users/u", {"password": "secret", "tags": "management"}) == 201
+    api.post("/bindings/v/e/e/q/q", {"routing_key": "k"})
+    api.put("/policies/v/p", {"pattern": "q", "definition": {"expires": 1000000}})
+    everything, one = api.get("/definitions"), api.get("/definitions/v")
+    assert api.delete("/vhosts/v") == api.delete("/users/u") == 204
+    assert api.ask("POST", "/definitions", everything).status == 204
+    assert api.get("/definitions") == everything
+    assert api.get("/whoami", user="u:secret")["name"] == "u"
+    assert api.put("/vhosts/w") == 201
+    assert api.ask("POST", "/definitions/w", one).status == 204
+    assert api.get("/definitions/w")["queues"] == one["queues"]
+    headrace_server.crash()
+    headrace_server.restart()
+    again = Api(headrace_server.http).get("/definitions")
+    assert [queue for queue in again["queues"] if queue["vhost"] == "v"] == everything["queues"]
+
+
+def test_a_file_with_a_mistake_changes_nothing(api: Api, name: str) -> None:
+    queues = [{"name": name, "vhost": "/"}, {"name": f"{name}.b", "vhost": "/", "arguments": {"x-max-length": -1}}]
+    answer = api.ask("POST", "/definitions", {"queues": queues})
+    assert answer.status == 400
+    assert answer.body["reason"].startswith(f"queues[1] ('{name}.b')")
+    assert api.ask("GET", f"/queues/%2F/{name}").status == 404
+
+
+def test_users_and_permissions_are_what_amqp_asks(server: HeadraceServer, api: Api, name: str) -> None:
+    assert api.put(f"/users/{name}", {"password": "first", "tags": "management"}) == 201
+    assert api.get("/whoami", user=f"{name}:first")["tags"] == ["management"]
+    assert api.put(f"/users/{name}", {"password": "second", "tags": ["administrator"]}) == 204
+    assert api.ask("GET", "/whoami", user=f"{name}:first").status == 401
+    assert name in [user["name"] for user in api.get("/users/without-permissions")]
+    assert api.put(f"/permissions/%2F/{name}", {"configure": "^a", "write": "", "read": ".*"}) == 201
+    assert api.get(f"/users/{name}/permissions") == [{"user": name, "vhost": "/", "configure": "^a", "write": "", "read": ".*"}]
+    row = api.get(f"/users/{name}")
+    assert api.put(f"/users/{name}.copy", {"password_hash": row["password_hash"], "tags": "management"}) == 201
+    assert api.get("/whoami", user=f"{name}.copy:second")["name"] == f"{name}.copy"
+    assert api.ask("POST", "/users/bulk-delete", {"users": [name, f"{name}.copy"]}).status == 204
+    assert api.ask("GET", f"/users/{name}").status == 404
