@@ -1,7 +1,7 @@
 """PerfTest, RabbitMQ's own load generator in Java, on the server of a rig.
 
 Its jars come through Maven, once, into `$HEADRACE_CACHE` (default `~/.cache/headrace`); `$PERF_TEST_LIBS` names a folder that
-already holds them. It prints a line every second; the first ones, while its own JVM warms up, are left out of the rate and of
+already holds them. It prints a line about every second; the first ones, while its own JVM warms up, are left out of the rate and of
 the CPU.
 """
 
@@ -12,9 +12,10 @@ import re
 import shutil
 import subprocess
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
-from statistics import mean
 
 from bench.amqp_load import Shape, queue_type, url
 from bench.peers import HERE, PeerError, fetched_jars
@@ -23,7 +24,7 @@ from bench.rig import LoadError, Rig
 VERSION = "2.22.1"
 DEADLINE_S = 600
 
-_LINE = re.compile(r"sent: ([\d,.]+) msg/s.*?received: ([\d,.]+) msg/s")
+_LINE = re.compile(r"time ([\d.]+) s, sent: ([\d,.]+) msg/s.*?received: ([\d,.]+) msg/s")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +67,7 @@ def perf_test(rig: Rig, queue: str, shape: Shape) -> Tested:
     command = ["java", "-cp", f"{libs()}/*", "com.rabbitmq.perf.PerfTest", "--uri", url(rig), "--time", str(seconds)]
     command += arguments(shape, queue, queue_type(rig))
     os.sync()
-    lines: list[tuple[float, float]] = []
+    lines: list[tuple[float, float, float]] = []
     cpu: list[float] = []  # of the server when each of the lines came
     said = ""
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as running:
@@ -80,19 +81,30 @@ def perf_test(rig: Rig, queue: str, shape: Shape) -> Tested:
                     cpu.append(rig.server.cpu_seconds())
         finally:
             over.cancel()
-    if running.returncode or len(lines) <= warm:
+    if running.returncode:
         raise LoadError(f"PerfTest ended with {running.returncode}: {said.strip()[-500:]}")
-    steady = lines[warm:]
-    return Tested(
-        sent=mean(sent for sent, _ in steady),
-        received=mean(received for _, received in steady),
-        server_cpu_us=(cpu[-1] - cpu[warm - 1]) * 1e6 / max(1.0, sum(received for _, received in steady)),
-    )
+    return steady(lines, cpu, warm, seconds)
 
 
-def rates(said: str) -> list[tuple[float, float]]:
-    """Messages sent and received a second, of each line with both; a line covers one second."""
-    return [(_number(sent), _number(received)) for sent, received in _LINE.findall(said)]
+def steady(lines: Sequence[tuple[float, float, float]], cpu: Sequence[float], warm: float, seconds: float) -> Tested:
+    """From what was said after the warm-up and while producers were at work. On a busy machine a line may cover much more than
+    a second, so each counts by the time it covers."""
+    within = [index for index, (at, _, _) in enumerate(lines) if warm - 0.5 <= at <= seconds + 0.5]
+    if len(within) < 2:
+        raise LoadError(f"PerfTest said too little between {warm} and {seconds} s: {list(lines)}")
+    sent = received = 0.0
+    for before, index in pairwise(within):
+        covered = lines[index][0] - lines[before][0]
+        sent += lines[index][1] * covered
+        received += lines[index][2] * covered
+    took = lines[within[-1]][0] - lines[within[0]][0]
+    used = cpu[within[-1]] - cpu[within[0]]
+    return Tested(sent=sent / took, received=received / took, server_cpu_us=used * 1e6 / max(1.0, received))
+
+
+def rates(said: str) -> list[tuple[float, float, float]]:
+    """When, and how many messages were sent and received a second since the line before, of each line that says both."""
+    return [(float(at), _number(sent), _number(received)) for at, sent, received in _LINE.findall(said)]
 
 
 def _number(text: str) -> float:

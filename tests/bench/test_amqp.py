@@ -12,7 +12,7 @@ import pytest
 from bench.amqp_load import Shape
 from bench.model import Case, Effort, Measured, Mode, Outcome, Row
 from bench.peers import PeerError, Server, free_port, start_headrace
-from bench.rig import Rig
+from bench.rig import LoadError, Rig
 
 from bench import cases, native, perf_test, rabbitmq, report, suite
 
@@ -96,7 +96,17 @@ def test_the_lines_of_perf_test_are_read() -> None:
         "received: 14,988 msg/s, min/median/75th/95th/99th consumer latency: 1/2/3/4/5 µs\n"
         "id: t-1, sending rate avg: 15000 msg/s\nid: t-1, receiving rate avg: 14900 msg/s\n"
     )
-    assert perf_test.rates(said) == [(15021.0, 14988.0)]
+    assert perf_test.rates(said) == [(2.0, 15021.0, 14988.0)]
+
+
+def test_what_perf_test_says_counts_by_the_time_it_covers() -> None:
+    lines = [(1.0, 1.0, 1.0), (2.0, 10.0, 10.0), (3.0, 200.0, 100.0), (6.0, 400.0, 300.0), (9.0, 0.0, 900.0)]
+    tested = perf_test.steady(lines, cpu=[0.0, 1.0, 1.1, 1.2, 9.0], warm=2, seconds=6)
+    assert tested.sent == pytest.approx((200 + 3 * 400) / 4)
+    assert tested.received == pytest.approx((100 + 3 * 300) / 4)
+    assert tested.server_cpu_us == pytest.approx(0.2e6 / 1000)
+    with pytest.raises(LoadError, match="said too little"):
+        perf_test.steady(lines[:2], cpu=[0.0, 1.0], warm=2, seconds=6)
 
 
 def test_a_peer_beside_is_named_in_the_table() -> None:

@@ -207,7 +207,7 @@ CHANNEL_ERRORS = {
 
 CONNECTION_ERRORS = {
     "unknown-exchange-type": (
-        503,
+        503,  # 4.x: 406, which closes the channel only
         "COMMAND_INVALID - unknown exchange type 'sideways'",
         lambda c, n: c.exchange_declare(n, "sideways"),
     ),

@@ -138,7 +138,7 @@ def test_a_reader_that_was_cancelled_gets_no_more(channel, stream, read):
         ("no-ack", 540, "NOT_IMPLEMENTED - automatic acknowledgement not supported by stream queues queue '{}' in vhost '/'"),
         ("no-qos", 406, "PRECONDITION_FAILED - consumer prefetch count is not set for 'queue '{}' in vhost '/''"),
         ("purge", 540, "NOT_IMPLEMENTED - queue.purge not supported by stream queues queue '{}' in vhost '/'"),
-        ("bad-offset", 406, None),  # 3.10 falls over this with a 541
+        ("bad-offset", 406, None),  # 3.10 falls over this with a 541; later ones refuse it
     ],
 )
 def test_wrong_uses_of_a_stream(use, code, text, broker, stream, connect):

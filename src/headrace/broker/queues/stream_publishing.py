@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from headrace.broker.queues.run import Run
 from headrace.log.errors import BatchTooLarge
 from headrace.log.port import Partition
 from headrace.record.amqp.mapping import run_to_records, topic_batch
 from headrace.record.partitioner import partition_for_key
-from headrace.record.pure.records import RawRecord
+
+if TYPE_CHECKING:
+    from headrace.record.pure.records import RawRecord
 
 _BATCH_BYTES = 512 * 1024  # a topic's limit is 1 MiB unless it says otherwise
 _RECORD_BYTES = 32  # about what a record takes beside its parts

@@ -22,7 +22,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from functools import lru_cache
 from struct import Struct
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from headrace.record.amqp import header_text
 from headrace.record.amqp.message import Message
@@ -32,8 +32,10 @@ from headrace.record.amqp.twin import run_batch
 from headrace.record.batch import encode_batch
 from headrace.record.errors import CorruptBatch
 from headrace.record.event import Event, Header
-from headrace.record.pure.records import RawRecord
 from headrace.record.twin import decode_records, encode_records
+
+if TYPE_CHECKING:
+    from headrace.record.pure.records import RawRecord
 
 NAMESPACE = "amqp."
 EXCHANGE = "amqp.exchange"
