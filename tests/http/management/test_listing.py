@@ -60,6 +60,12 @@ def test_names_are_found_by_a_part_or_by_a_pattern_whatever_their_case() -> None
     assert ask(page="1", name="none")["page_count"] == 1
 
 
+def test_an_expression_takes_no_more_time_than_the_names_are_long() -> None:
+    rows = [{"name": "a" * 200 + "!"} for _ in range(100)]
+    assert ask(rows, page="1", name="(a+)+$", use_regex="true")["filtered_count"] == 0
+    assert ask(rows, page="1", name="^(a|aa)+!$", use_regex="true")["filtered_count"] == 100
+
+
 @pytest.mark.parametrize(
     ("query", "error"),
     [

@@ -27,6 +27,7 @@ from headrace.broker.queues.run import Run
 from headrace.broker.queues.settings import Overflow, QueueSettings, RetryOn
 from headrace.broker.queues.state import lane_key
 from headrace.broker.queues.surroundings import QUEUE_TOPIC, TOPIC_PREFIX, Surroundings
+from headrace.record.amqp.properties import expiration, priority
 
 if TYPE_CHECKING:
     from headrace.broker.queues.definition import QueueDefinition
@@ -60,7 +61,7 @@ class Queue:
         self._stored = definition.durable and not definition.exclusive
         self._limited = False
         self._counted_returns = False
-        self._gathered: list[Run] = []  # runs without special properties, not in the log yet
+        self._gathered: list[Run] = []  # plain runs, not in the log yet
         self._gathered_count = self._gathered_bytes = 0
         self._waiting_getters: list[asyncio.Future[None]] = []
         self.leaving = Leaving(self, around)
@@ -154,10 +155,10 @@ class Queue:
             return Outcome.REJECTED
         lane = self.lanes[0]
         if not run.plain:
-            properties = run.properties
-            if len(self.lanes) > 1 and properties.priority:
-                lane = self.lanes[min(properties.priority, len(self.lanes) - 1)]
-            if properties.expiration is not None:
+            raw = run.raw_properties
+            if len(self.lanes) > 1:
+                lane = self.lanes[min(priority(raw) or 0, len(self.lanes) - 1)]
+            if expiration(raw) is not None:
                 self._aging.may_expire = True
         elif self._stored and len(run.records) < _GATHERED_BYTES and not self._limited:
             refusal = self._around.log.refusal

@@ -11,20 +11,27 @@ from collections.abc import Iterator, Mapping
 
 from headrace.record.amqp import twin
 from headrace.record.amqp.message import Message, encode_run, read_message
-from headrace.record.amqp.properties import Properties, decode_properties, is_persistent, property_flags
+from headrace.record.amqp.properties import (
+    EXPIRATION,
+    HEADERS,
+    PRIORITY,
+    Properties,
+    decode_properties,
+    is_persistent,
+    property_flags,
+)
 
 _NO_HEADERS: Mapping[str, object] = {}
 _HEADER = bytes(61)  # stands for a batch's header, which a run has not got yet
-_HEADERS_FLAG = 0x2000
-_SPECIAL = 0x2000 | 0x0800 | 0x0200 | 0x0100  # headers, priority, reply-to, expiration
+_SPECIAL = PRIORITY | EXPIRATION
 
 _natures: dict[bytes, tuple[bool, bool]] = {}  # of properties that come again and again
 _NATURES = 1024
 
 
 def _nature(raw_properties: bytes) -> tuple[bool, bool]:
-    """Whether they are plain (nothing in them changes what happens to a message: no headers, priority, expiration, reply-to),
-    and whether they say persistent."""
+    """Whether they are plain (nothing in them matters to a queue: no priority, no expiration), and whether they say
+    persistent."""
     nature = not property_flags(raw_properties) & _SPECIAL, is_persistent(raw_properties)
     if len(_natures) >= _NATURES:
         _natures.clear()
@@ -71,7 +78,7 @@ class Run:
 
     @classmethod
     def merged(cls, runs: list[Run]) -> Run:
-        """One run of several that have no special properties. Exchange and routing key are those of the first; each record has
+        """One run of several plain ones. Exchange and routing key are those of the first; each record has
         its own."""
         first = runs[0]
         count = sum(run.count for run in runs)
@@ -87,7 +94,7 @@ class Run:
 
     @property
     def headers(self) -> Mapping[str, object]:
-        if not property_flags(self.raw_properties) & _HEADERS_FLAG:
+        if not property_flags(self.raw_properties) & HEADERS:
             return _NO_HEADERS
         return self.properties.headers or _NO_HEADERS
 

@@ -3,7 +3,7 @@
     api          from a request to an answer: paths, who asks, the body, errors
     call         one request, as the resources see it
     errors       refusals and the answers they become
-    listing      sorting, paging, choosing columns
+    listing      sorting, paging, choosing columns; `finding` names
     rates        how fast counters grow, from one question to the next
     bodies       reading what was sent
     statistics   counters of queues and virtual hosts under RabbitMQ's names

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote, unquote_plus
 
 from headrace.broker.exchanges import Exchange
@@ -23,38 +23,52 @@ if TYPE_CHECKING:
 Row = dict[str, Any]
 
 
-def _row(vhost: VirtualHost, source: str, destination: str, kind: str, key: str, arguments: Any) -> Row:
-    return {
-        "source": source,
-        "vhost": vhost.name,
-        "destination": destination,
-        "destination_type": kind,
-        "routing_key": key,
-        "arguments": json_table(arguments),
-        "properties_key": properties_key(key, arguments),
-    }
+class Bound(NamedTuple):
+    """A binding, in the order in which they are listed."""
+
+    vhost: str
+    source: str
+    destination: str
+    routing_key: str
+    kind: str
+    arguments: Mapping[str, object]
+
+    @property
+    def properties_key(self) -> str:
+        return properties_key(self.routing_key, self.arguments)
+
+    def row(self) -> Row:
+        return {
+            "source": self.source,
+            "vhost": self.vhost,
+            "destination": self.destination,
+            "destination_type": self.kind,
+            "routing_key": self.routing_key,
+            "arguments": json_table(self.arguments),
+            "properties_key": self.properties_key,
+        }
 
 
-def _rows(vhost: VirtualHost, bindings: Iterable[Any]) -> Iterator[Row]:
+def _bound(vhost: VirtualHost, bindings: Iterable[Any]) -> Iterator[Bound]:
     for each in bindings:
-        yield _row(vhost, each.source.name, each.destination.name, each.destination_kind, each.routing_key, each.arguments)
+        ends = (each.source.name, each.destination.name)
+        yield Bound(vhost.name, *ends, each.routing_key, each.destination_kind, each.arguments)
 
 
-def _default(vhost: VirtualHost, queues: Iterable[AnyQueue]) -> Iterator[Row]:
-    return (_row(vhost, "", queue.name, "queue", queue.name, {}) for queue in queues)
+def _default(vhost: VirtualHost, queues: Iterable[AnyQueue]) -> Iterator[Bound]:
+    return (Bound(vhost.name, "", queue.name, queue.name, "queue", {}) for queue in queues)
 
 
-async def _listed(call: Call, rows: Iterable[Row]) -> object:
-    found = sorted(rows, key=lambda row: (row["vhost"], row["source"], row["destination"], row["routing_key"]))
-    return await listed(call.query, found, lambda row: row, lambda row: str(row["source"]))
+async def _listed(call: Call, bindings: Iterable[Bound]) -> object:
+    return await listed(call.query, sorted(bindings, key=lambda each: each[:5]), Bound.row, lambda each: each.source)
 
 
 async def _all(call: Call) -> object:
-    rows: list[Row] = []
+    found: list[Bound] = []
     for vhost in call.vhosts():
-        rows += _default(vhost, vhost.queues.values())
-        rows += _rows(vhost, vhost.router.bindings())
-    return await _listed(call, rows)
+        found += _default(vhost, vhost.queues.values())
+        found += _bound(vhost, vhost.router.bindings())
+    return await _listed(call, found)
 
 
 async def _from(call: Call) -> object:
@@ -63,19 +77,19 @@ async def _from(call: Call) -> object:
     exchange = DEFAULT if call["name"] in ("", "amq.default") else vhost.exchanges.get(call["name"])
     if exchange is DEFAULT:
         return await _listed(call, _default(vhost, vhost.queues.values()))
-    return await _listed(call, _rows(vhost, vhost.router.bindings_from(exchange)) if exchange is not None else ())
+    return await _listed(call, _bound(vhost, vhost.router.bindings_from(exchange)) if exchange is not None else ())
 
 
 async def _to_exchange(call: Call) -> object:
     vhost = call.vhost()
     exchange = vhost.exchanges.get(call["name"])
-    return await _listed(call, _rows(vhost, vhost.router.bindings_to(exchange)) if exchange is not None else ())
+    return await _listed(call, _bound(vhost, vhost.router.bindings_to(exchange)) if exchange is not None else ())
 
 
 async def _to_queue(call: Call) -> object:
     vhost = call.vhost()
     queue = queue_named(call, vhost)
-    return await _listed(call, [*_default(vhost, [queue]), *_rows(vhost, vhost.router.bindings_to(queue))])
+    return await _listed(call, [*_default(vhost, [queue]), *_bound(vhost, vhost.router.bindings_to(queue))])
 
 
 # --- between two ends
@@ -91,11 +105,11 @@ def _ends(call: Call) -> tuple[VirtualHost, Exchange, AnyQueue | Exchange]:
     return vhost, source, queue_named(call, vhost)
 
 
-def _between(call: Call) -> list[Row]:
+def _between(call: Call) -> list[Bound]:
     vhost, source, destination = _ends(call)
     if source is DEFAULT:
         return [] if isinstance(destination, Exchange) else list(_default(vhost, [destination]))
-    return list(_rows(vhost, (each for each in vhost.router.bindings_to(destination) if each.source is source)))
+    return list(_bound(vhost, (each for each in vhost.router.bindings_to(destination) if each.source is source)))
 
 
 async def _list_between(call: Call) -> object:
@@ -120,25 +134,26 @@ async def _bind(call: Call) -> Answer:
     return Answer(201, None, {"location": location})
 
 
-def _one(call: Call) -> Row:
+def _one(call: Call) -> Bound:
     """By its properties key, quoted once (as it stands in paths) or twice (as in the answer to a binding)."""
-    rows = _between(call)
-    found = next((row for row in rows if row["properties_key"] == call["key"]), None)
+    between = _between(call)
+    found = next((each for each in between if each.properties_key == call["key"]), None)
     if found is None:
-        found = next((row for row in rows if unquote_plus(row["properties_key"]) == unquote_plus(call["key"])), None)
+        wanted = unquote_plus(call["key"])
+        found = next((each for each in between if unquote_plus(each.properties_key) == wanted), None)
     if found is None:
         raise missing()
     return found
 
 
 async def _get_one(call: Call) -> object:
-    return _one(call)
+    return _one(call).row()
 
 
 async def _unbind(call: Call) -> Answer:
     call.vhost_to_use()
     vhost, source, destination = _ends(call)
-    wanted = _one(call)["properties_key"]
+    wanted = _one(call).properties_key
     check_exchange_access(call.user, "read", source.name, vhost.name)
     for each in tuple(vhost.router.bindings_to(destination)):
         if each.source is source and each.properties_key == wanted:

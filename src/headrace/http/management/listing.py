@@ -4,18 +4,18 @@ Without a page the whole list is the answer; with one, an object with the page a
 the things that are on the page, as long as the order is by name; and in steps of `STEP`, so that others are served while a
 list of a hundred thousand queues is written down.
 
-Bounds: a page has at most `MAX_PAGE_SIZE` rows, a pattern to look for `MAX_PATTERN` characters.
+Bound: a page has at most `MAX_PAGE_SIZE` rows.
 """
 
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from headrace.http.management.errors import ApiError, bad_request
+from headrace.http.management.finding import Wanted as Name
 
 T = TypeVar("T")
 Row = dict[str, Any]
@@ -23,14 +23,13 @@ Row = dict[str, Any]
 STEP = 200
 PAGE_SIZE = 100
 MAX_PAGE_SIZE = 500
-MAX_PATTERN = 1024
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
     page: int | None
     page_size: int
-    name: re.Pattern[str] | None
+    name: Name | None
     sort: tuple[str, ...]
     reverse: bool
     columns: tuple[tuple[str, ...], ...]
@@ -44,18 +43,10 @@ def wanted(query: Mapping[str, str]) -> Wanted:
             400, "invalid_pagination_parameters", f"Invalid pagination parameters: page number {page}, page size {shown}"
         )
     name = query.get("name", "")
-    pattern = None
-    if page is not None and name:
-        try:
-            if len(name) > MAX_PATTERN:
-                raise bad_request("Pagination parameters are invalid")
-            pattern = re.compile(name if query.get("use_regex") == "true" else re.escape(name), re.IGNORECASE)
-        except (re.error, OverflowError, RecursionError):
-            raise bad_request("Pagination parameters are invalid") from None
     return Wanted(
         page,
         PAGE_SIZE if size is None else size,
-        pattern,
+        Name(name, regex=query.get("use_regex") == "true") if page is not None and name else None,
         tuple(query["sort"].split(".")) if query.get("sort") else (),
         query.get("sort_reverse") == "true",
         columns(query),
@@ -82,7 +73,7 @@ async def listed(
     everything: Sequence[T] = list(things)
     found = everything
     if asked.name is not None:
-        found = [thing for thing in everything if asked.name.search(name(thing))]
+        found = await asked.name.among(everything, name)
     if asked.page is not None and not asked.sort:
         first, last = _page(asked, len(found))
         order = list(reversed(found)) if asked.reverse else found
