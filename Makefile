@@ -10,7 +10,7 @@ help:
 	@echo "make run     start Headrace on loopback with its data in ./data"
 	@echo "make test    the tests, with real clients"
 	@echo "make check   ruff, strict types, layering"
-	@echo "make bench   ratios against a real Apache Kafka (needs Java 17)"
+	@echo "make bench   ratios against a real Apache Kafka and RabbitMQ (needs Java 17, Go, rabbitmq-server)"
 	@echo "make soak    long campaigns: hundreds of kills, hours of fuzzing"
 	@echo "make setup   only create $(VENV)"
 	@echo "make lock    pin the newest allowed versions in requirements.lock"

@@ -1,8 +1,8 @@
 """PerfTest, RabbitMQ's own load generator in Java, on the server of a rig.
 
 Its jars come through Maven, once, into `$HEADRACE_CACHE` (default `~/.cache/headrace`); `$PERF_TEST_LIBS` names a folder that
-already holds them. It prints a line about every second; the first ones, while its own JVM warms up, are left out of the rate and of
-the CPU.
+already holds them. It prints a line about every second; the first ones, while its own JVM warms up, are left out of the rate
+and of the CPU.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from bench.rig import LoadError, Rig
 
 VERSION = "2.22.1"
 DEADLINE_S = 600
+SHORTEST_S = 0.05  # that a line must cover: below that its rates are rounding errors
 
 _LINE = re.compile(r"time ([\d.]+) s, sent: ([\d,.]+) msg/s.*?received: ([\d,.]+) msg/s")
 
@@ -87,14 +88,18 @@ def perf_test(rig: Rig, queue: str, shape: Shape) -> Tested:
 
 
 def steady(lines: Sequence[tuple[float, float, float]], cpu: Sequence[float], warm: float, seconds: float) -> Tested:
-    """From what was said after the warm-up and while producers were at work. On a busy machine a line may cover much more than
-    a second, so each counts by the time it covers."""
+    """From what was said after the warm-up and while producers were at work; from everything, if the machine is so busy that
+    this was hardly a line. Then a line may cover much more than a second, or nothing at all, so each counts by the time it
+    covers."""
     within = [index for index, (at, _, _) in enumerate(lines) if warm - 0.5 <= at <= seconds + 0.5]
+    within = within if len(within) > 1 else list(range(len(lines)))
     if len(within) < 2:
-        raise LoadError(f"PerfTest said too little between {warm} and {seconds} s: {list(lines)}")
+        raise LoadError(f"PerfTest said too little: {list(lines)}")
     sent = received = 0.0
     for before, index in pairwise(within):
         covered = lines[index][0] - lines[before][0]
+        if covered < SHORTEST_S:
+            continue
         sent += lines[index][1] * covered
         received += lines[index][2] * covered
     took = lines[within[-1]][0] - lines[within[0]][0]

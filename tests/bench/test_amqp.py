@@ -100,13 +100,15 @@ def test_the_lines_of_perf_test_are_read() -> None:
 
 
 def test_what_perf_test_says_counts_by_the_time_it_covers() -> None:
-    lines = [(1.0, 1.0, 1.0), (2.0, 10.0, 10.0), (3.0, 200.0, 100.0), (6.0, 400.0, 300.0), (9.0, 0.0, 900.0)]
-    tested = perf_test.steady(lines, cpu=[0.0, 1.0, 1.1, 1.2, 9.0], warm=2, seconds=6)
+    lines = [(1.0, 1.0, 1.0), (2.0, 10.0, 10.0), (3.0, 200.0, 100.0), (3.0, 9e18, 0.0), (6.0, 400.0, 300.0), (9.0, 0.0, 900.0)]
+    tested = perf_test.steady(lines, cpu=[0.0, 1.0, 1.1, 1.1, 1.2, 9.0], warm=2, seconds=6)
     assert tested.sent == pytest.approx((200 + 3 * 400) / 4)
     assert tested.received == pytest.approx((100 + 3 * 300) / 4)
     assert tested.server_cpu_us == pytest.approx(0.2e6 / 1000)
+    starved = perf_test.steady([(1.0, 5.0, 5.0), (14.0, 7.0, 6.0)], cpu=[0.0, 1.3], warm=2, seconds=8)
+    assert (starved.sent, starved.received) == (7.0, 6.0)
     with pytest.raises(LoadError, match="said too little"):
-        perf_test.steady(lines[:2], cpu=[0.0, 1.0], warm=2, seconds=6)
+        perf_test.steady(lines[:1], cpu=[0.0], warm=2, seconds=6)
 
 
 def test_a_peer_beside_is_named_in_the_table() -> None:

@@ -113,13 +113,13 @@ class Channel:
         self.connection.send(self.number, method)
 
     def answer(self, method: Method, answer: Method, *, nowait: bool, durable: bool) -> None:
-        """Now, or once what was done is durable."""
+        """Now, or once what was done is durable; nobody waits for that when no answer is wanted."""
 
         def send() -> None:
             if not nowait and self.open:
                 self.send(answer)
 
-        if durable:
+        if durable and not nowait:
             self.connection.parking.after_sync(self.number, method.ids, send)
         else:
             send()

@@ -92,11 +92,7 @@ def test_what_was_settled_before_a_restart_stays_gone_while_its_neighbours_are_s
     rig.restart()
     desk.start()
     queue = desk.queue()
-    reader = desk.consume(queue, room=1)  # one at a time: each ack moves the floor over what was settled long ago
-    for body in (b"a", b"c", b"f"):
-        desk.settle()
-        assert reader.bodies[-1] == body
-        reader.ack(queue, body)
+    reader = desk.consume(queue, no_ack=True)  # each delivery moves the floor over what was settled long ago
     desk.settle()
     assert (reader.bodies, queue.message_count) == ([b"a", b"c", b"f"], 0)
 

@@ -78,6 +78,24 @@ def test_peeking_sees_what_was_given_back_first_and_flagged(api: Api, queue: str
     assert [(row["payload"], row["redelivered"]) for row in peek(api, queue)] == [("1", True), ("2", False), ("3", False)]
 
 
+def test_peeking_at_large_messages_ends_where_the_answer_is_large_enough(api: Api, queue: str) -> None:
+    api.publish(queue, *("x" * 3_000_000 for _ in range(10)), delivery_mode=2)
+    rows = peek(api, queue, "count=10")
+    assert 5 <= len(rows) <= 7
+    assert [row["position"] for row in rows] == list(range(len(rows)))
+    assert len(peek(api, queue, "count=10&skip=8&truncate=10")) == 2
+
+
+def test_a_quorum_queue_tells_how_often_a_message_came_back(api: Api, name: str) -> None:
+    assert api.put(f"/queues/%2F/{name}", {"arguments": {"x-queue-type": "quorum"}}) == 201
+    api.publish(name, "x")
+    for times in range(3):
+        (row,) = api.post(f"/queues/%2F/{name}/get", {**GET, "ackmode": "reject_requeue_true"})
+        found = row["properties"]["headers"]["x-delivery-count"] if times else None
+        assert found == (times or None)
+    assert api.delete(f"/queues/%2F/{name}") == 204
+
+
 def test_a_backlog_that_is_on_disk_can_be_peeked_after_a_restart(headrace_server: HeadraceServer, name: str) -> None:
     api = Api(headrace_server.http)
     assert api.put(f"/queues/%2F/{name}") == 201

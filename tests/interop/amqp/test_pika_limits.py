@@ -48,7 +48,7 @@ def test_a_time_to_live_of_zero_is_for_a_waiting_consumer_only(queue_s, channel,
 
 
 def test_an_unacked_message_does_not_expire_until_it_is_requeued(channel, make_queue):
-    queue, clock = make_queue(**{"x-message-ttl": 200}), make_queue(**{"x-message-ttl": 300})
+    queue, clock = make_queue(**{"x-message-ttl": 1000}), make_queue(**{"x-message-ttl": 1100})
     publish(channel, queue, [b"held"])
     delivery = get(channel, queue, auto_ack=False)
     publish(channel, clock, [b"x"])

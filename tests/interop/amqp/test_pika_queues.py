@@ -108,7 +108,7 @@ def _gone_without_touching(channel, queue):
 
 
 def test_an_expiring_queue_with_a_consumer_stays(channel, make_queue):
-    kept, other = make_queue(**{"x-expires": 200}), make_queue(**{"x-expires": 500})
+    kept, other = make_queue(**{"x-expires": 1000}), make_queue(**{"x-expires": 1500})
     Inbox(channel, kept, no_ack=True)
     pump(channel.connection, lambda: _gone_without_touching(channel, other), "the end of the other queue")
     assert not gone(channel, kept)

@@ -20,7 +20,7 @@ from headrace.http.management.finding import Wanted as Name
 T = TypeVar("T")
 Row = dict[str, Any]
 
-STEP = 200
+STEP = 50
 PAGE_SIZE = 100
 MAX_PAGE_SIZE = 500
 

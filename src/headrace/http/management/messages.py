@@ -26,7 +26,14 @@ from headrace.http.management.call import DEFAULT_EXCHANGE, Call, Resource
 from headrace.http.management.errors import ApiError, amqp_text, bad_request, not_authorised
 from headrace.http.management.queues import queue_named
 from headrace.record.amqp.message import Message, read_message
-from headrace.record.amqp.properties import MalformedProperties, Properties, decode_properties, encode_properties
+from headrace.record.amqp.properties import (
+    MalformedProperties,
+    Properties,
+    decode_properties,
+    encode_properties,
+    headers,
+    with_headers,
+)
 
 if TYPE_CHECKING:
     from headrace.broker.queues.any_queue import AnyQueue
@@ -35,6 +42,8 @@ if TYPE_CHECKING:
 
 MAX_COUNT = 10_000
 MAX_BYTES = 16 * 1024 * 1024
+_FIRST_STEP = 4
+_SMALL_BYTES = 16 * 1024
 
 _ACK_MODES = ("ack_requeue_true", "ack_requeue_false", "reject_requeue_true", "reject_requeue_false")
 _NUMBERS = {"delivery_mode": 255, "priority": 255, "timestamp": 2**63 - 1}
@@ -128,7 +137,7 @@ async def _get(call: Call) -> object:
             if chunk is None:
                 break
             held.append(chunk)
-            message = read_message(chunk.data, chunk.position)[0]
+            message = _delivered(chunk)
             rows.append(shown.row(message, redelivered=chunk.redelivered, message_count=queue.ready_count))
             size += len(message.body)
             if size > MAX_BYTES:
@@ -139,6 +148,17 @@ async def _get(call: Call) -> object:
         for chunk in held:
             _settle(queue, chunk, mode)
     return rows
+
+
+def _delivered(chunk: Chunk) -> Message:
+    """With what its queue wants to say about it."""
+    message = read_message(chunk.data, chunk.position)[0]
+    more: dict[str, object] = dict(chunk.headers or {})
+    if chunk.delivery_count:
+        more["x-delivery-count"] = chunk.delivery_count
+    if not more:
+        return message
+    return message._replace(properties=with_headers(message.properties, {**headers(message.properties), **more}))
 
 
 async def _next(queue: AnyQueue) -> Chunk | None:
@@ -218,15 +238,19 @@ async def _peek(call: Call) -> object:
     if count < 0 or skip < 0:
         raise bad_request("count and skip must not be negative")
     shown = _Shown(asked)
-    found = await inspecting.peek(queue, min(count, MAX_COUNT), skip)
     rows: list[dict[str, Any]] = []
-    size = 0
-    for number, each in enumerate(found):
-        place: dict[str, object] = {"position": skip + number, "arrived_at": each.timestamp_ms}
-        rows.append(shown.row(each.message, redelivered=each.redelivered, message_count=queue.ready_count, **place))
-        size += len(each.message.body)
-        if size > MAX_BYTES:
+    size, step = 0, _FIRST_STEP
+    count = min(count, MAX_COUNT)
+    while len(rows) < count and size < MAX_BYTES:
+        found = await inspecting.peek(queue, min(step, count - len(rows)), skip + len(rows))
+        if not found:
             break
+        for each in found:
+            place: dict[str, object] = {"position": skip + len(rows), "arrived_at": each.timestamp_ms}
+            rows.append(shown.row(each.message, redelivered=each.redelivered, message_count=queue.ready_count, **place))
+            size += len(each.message.body)
+        # As many at a time as will fit, if the others are no larger.
+        step = max(1, (MAX_BYTES - size) // max(_SMALL_BYTES, *(len(each.message.body) for each in found)))
     return rows
 
 
