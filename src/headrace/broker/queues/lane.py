@@ -224,8 +224,11 @@ class Lane:
         if self.sizes is not None:
             self.sizes.gone(first, end - first)
         if self.counts:
-            for offset in range(first, end):
-                self.counts.pop(offset, None)
+            if end - first > len(self.counts):
+                self.counts = {offset: count for offset, count in self.counts.items() if not first <= offset < end}
+            else:
+                for offset in range(first, end):
+                    self.counts.pop(offset, None)
         if self.durable:
             self._changed(self)
         if first == self.floor and not self.settled:
