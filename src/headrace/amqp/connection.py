@@ -130,8 +130,6 @@ class AmqpConnection(asyncio.BufferedProtocol):
         self._rest = b""
         self.heartbeat.heard = True
         self.received_bytes += nbytes
-        if self.listener.few_peers:
-            self.listener.attention.stay()
         self._take(self._shared[:end])
 
     def eof_received(self) -> bool:

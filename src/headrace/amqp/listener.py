@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING
 
 from headrace.amqp.alarms import Alarms
 from headrace.amqp.describing import AmqpClients
-from headrace.broker.attention import Attention
 from headrace.broker.traffic import Traffic
 
 if TYPE_CHECKING:
@@ -41,7 +40,6 @@ CHANNEL_MAX = 2047
 HEARTBEAT_S = 60
 TICK_S = 0.5
 TIMEOUTS_EVERY_S = 10
-_FEW_PEERS = 4
 _REFUSALS_LOGGED_PER_S = 50
 
 
@@ -58,7 +56,6 @@ class AmqpListener:
         self.authenticating = 0
         self.unfinished_bytes = 0  # of messages that come frame by frame, and of those in transactions
         self.read_buffer = memoryview(bytearray())  # one for all connections, made for the first
-        self.few_peers = True  # see `attention`
         self.blocked_reason = ""
         self._alarms = Alarms(broker.log)
         self.now = 0.0  # as of the last tick: exact enough for whoever counts in seconds
@@ -71,7 +68,6 @@ class AmqpListener:
 
     async def start(self, host: str, port: int) -> tuple[str, int]:
         loop = asyncio.get_running_loop()
-        self.attention = Attention(loop)
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         listening = socket.socket(family, socket.SOCK_STREAM)
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -118,7 +114,6 @@ class AmqpListener:
         self.authenticating += 1
         self.traffic.connections = len(self.connections)
         self.traffic.connections_total += 1
-        self.few_peers = len(self.connections) <= _FEW_PEERS
         self._per_host[host] += 1
         return ""
 
@@ -128,7 +123,6 @@ class AmqpListener:
         self.connections.discard(connection)
         self.authenticating -= not connection.logged_in
         self.traffic.connections = len(self.connections)
-        self.few_peers = len(self.connections) <= _FEW_PEERS
         host = connection.peer_host
         self._per_host[host] -= 1
         if not self._per_host[host]:

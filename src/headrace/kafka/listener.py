@@ -8,8 +8,8 @@ import socket
 from collections import Counter, deque
 from typing import TYPE_CHECKING
 
-from headrace.broker.attention import Attention
 from headrace.broker.traffic import Traffic
+from headrace.kafka.attention import Attention
 from headrace.kafka.connection import KafkaConnection
 from headrace.kafka.fetch_sessions import FetchSessions
 
