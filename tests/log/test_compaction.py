@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
@@ -595,7 +596,8 @@ def test_it_comes_by_itself(rigs: Callable[..., Any]) -> None:
     rig.open()
     rig.create("t", **COMPACT)
     fill(rig, 2, 40)
-    for _ in range(20):
+    deadline = time.monotonic() + 30
+    while len(seen(rig)) >= 20:  # it works within a share of real time, and the machine may be busy
+        assert time.monotonic() < deadline
         rig.advance(1)
         rig.settle()
-    assert len(seen(rig)) < 20
