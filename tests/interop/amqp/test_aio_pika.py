@@ -217,14 +217,16 @@ def test_a_robust_connection_puts_everything_back_after_a_restart(own_broker, un
             await exchange.publish(Message(b"before"), "")
             assert await read.get() == b"before"
             await asyncio.to_thread(own_broker.restart)
-            while True:
+            got = None
+            while got is None:
                 try:
                     async with asyncio.timeout(5):
                         await exchange.publish(Message(b"after"), "")
-                    break
-                except Exception:  # while the connection is down
+                    async with asyncio.timeout(1):
+                        got = await read.get()
+                except Exception:  # while the connection is down, or the exchange there and its binding not yet
                     await asyncio.sleep(0.1)
-            assert await read.get() == b"after"
+            assert got == b"after"
             await queue.delete(if_unused=False)
             await connection.close()
 
