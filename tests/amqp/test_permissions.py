@@ -111,6 +111,20 @@ def test_a_virtual_host_may_be_closed_to_a_user(server: InProcess) -> None:
     wire.close()
 
 
+def test_a_virtual_host_takes_as_many_connections_as_its_limit_says(server: InProcess) -> None:
+    vhosts = server.broker.vhosts
+    user = User("narrow", vhosts.users.hashed("secret"), permissions={"narrow": Permissions()})
+    server.call(lambda: (vhosts.create("narrow"), vhosts.put_user(user)))
+    server.call(lambda: vhosts.put_parameter("vhost-limits", "narrow", "limits", {"max-connections": 1}))
+    first, second = Wire(server.url), Wire(server.url)
+    first.log_in(user="narrow", password="secret", vhost="narrow")
+    text = r"access to vhost 'narrow' refused for user 'narrow': connection limit \(1\) is reached"
+    with pytest.raises(AssertionError, match=text):
+        second.log_in(user="narrow", password="secret", vhost="narrow")
+    first.close()
+    second.close()
+
+
 def test_rights_that_are_taken_away_are_gone_for_open_connections(connect: Callable[[str], Wire], server: InProcess) -> None:
     server.call(lambda: put(server, "fading", Permissions()))
     wire = connect("fading")

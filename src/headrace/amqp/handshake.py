@@ -31,7 +31,7 @@ from headrace.broker.queues.errors import (
     not_allowed,
     syntax_error,
 )
-from headrace.broker.vhosts.users import check_vhost_access
+from headrace.broker.vhosts.users import check_vhost_access, is_loopback
 from headrace.record.amqp.tables import MalformedTable, decode_table
 
 if TYPE_CHECKING:
@@ -121,7 +121,8 @@ class Handshake:
     def _log_in(self, response: bytes) -> None:
         connection, listener = self._connection, self._listener
         name, password = _plain(response) if self.mechanism == "PLAIN" else _amqplain(response)
-        user = listener.log_in(name, password)
+        users = listener.broker.vhosts.users
+        user = users.authenticate(name, password, loopback=is_loopback(connection.peer_host))
         if user is None:
             connection.state = State.STARTING
             why = f"{self.mechanism} login refused: user '{name}' - invalid credentials"
@@ -150,6 +151,10 @@ class Handshake:
         if vhost is None:
             raise not_allowed(f"vhost {method.virtual_host} not found")
         check_vhost_access(connection.user, vhost.name)
+        limit = vhost.max_connections
+        if limit is not None and sum(other.vhost is vhost for other in self._listener.connections) >= limit:
+            refused = f"access to vhost '{vhost.name}' refused for user '{connection.user.name}'"
+            raise not_allowed(f"{refused}: connection limit ({limit}) is reached")
         connection.send(0, ConnectionOpenOk())
         connection.opened(vhost)
 

@@ -26,7 +26,6 @@ from headrace.broker.traffic import Traffic
 if TYPE_CHECKING:
     from headrace.amqp.connection import AmqpConnection
     from headrace.broker import Broker
-    from headrace.broker.vhosts.users import User
 
 logger = logging.getLogger("headrace.amqp")
 
@@ -136,9 +135,6 @@ class AmqpListener:
         self._refusals_this_second = (second, count)
         if count <= _REFUSALS_LOGGED_PER_S:
             logger.warning("closed %s: %s", what, why)
-
-    def log_in(self, user: str, password: str) -> User | None:
-        return self.broker.vhosts.users.authenticate(user, password)
 
     # --- time
 

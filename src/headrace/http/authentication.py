@@ -6,6 +6,8 @@ import binascii
 from base64 import b64decode
 from typing import TYPE_CHECKING, Any
 
+from headrace.broker.vhosts.users import is_loopback
+
 if TYPE_CHECKING:
     from headrace.broker.vhosts.users import User, Users
 
@@ -24,5 +26,5 @@ def user_of(users: Users, authorization: str, client: Any) -> User | None:
         name, separator, password = b64decode(credentials.strip(), validate=True).decode().partition(":")
     except (binascii.Error, UnicodeDecodeError, ValueError):
         raise UnreadableCredentials from None
-    loopback = not client or client[0] in ("127.0.0.1", "::1") or client[0].startswith("127.")
+    loopback = not client or is_loopback(client[0])
     return users.authenticate(name, password, loopback=loopback) if separator else None

@@ -14,6 +14,7 @@ from base64 import b64decode, b64encode
 from binascii import Error as Base64Error
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from ipaddress import ip_address
 from typing import Any
 
 from headrace.broker.queues.errors import access_refused, not_allowed
@@ -149,6 +150,14 @@ class Users:
         if user is None or not password or not user.has_password(password):
             return None
         return user if loopback or name not in self.loopback_only else None
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a peer is on this machine."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def check_vhost_access(user: User, vhost: str) -> None:
