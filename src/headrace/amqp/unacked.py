@@ -46,10 +46,6 @@ class _Run:
         self.stamp = delivered.stamp
         self.gone: set[int] | None = None
 
-    @property
-    def outstanding(self) -> int:
-        return self.last - self.first + 1 - (len(self.gone) if self.gone else 0)
-
     def piece(self, first: int, last: int) -> Delivered:
         offset = self.first_offset + first - self.first
         return Delivered(first, last - first + 1, self.consumer, self.queue, self.lane, offset, self.stamp)

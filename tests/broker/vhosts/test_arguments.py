@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from headrace.broker.queues.errors import AmqpRefusal
-from headrace.broker.vhosts.arguments import check_queue_arguments, max_age_ms
+from headrace.broker.queues.stream_arguments import interval_ms
+from headrace.broker.vhosts.arguments import check_queue_arguments
 from headrace.record.amqp.tables import Int32
 
 INTEGER = '"expected integer, got longstr"'
@@ -106,7 +107,7 @@ def test_a_dead_letter_exchange_is_a_name_whatever_the_type_of_the_queue() -> No
 
 def test_ages_of_streams() -> None:
     day_ms = 86_400_000
-    assert [max_age_ms(text) for text in ("1Y", "2M", "3D", "4h", "5m", "6s")] == [
+    assert [interval_ms(text) for text in ("1Y", "2M", "3D", "4h", "5m", "6s")] == [
         365 * day_ms, 60 * day_ms, 3 * day_ms, 14_400_000, 300_000, 6000,
     ]  # fmt: skip
-    assert [max_age_ms(text) for text in ("", "0s", "1", "h", "1w", "1h ", "-1h", "9" * 30 + "s")] == [None] * 8
+    assert [interval_ms(text) for text in ("", "0s", "1", "h", "1w", "1h ", "-1h", "9" * 30 + "s")] == [None] * 8

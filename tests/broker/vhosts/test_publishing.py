@@ -140,7 +140,7 @@ def test_messages_of_a_run_go_their_own_ways_where_each_is_seen(site: Site) -> N
     declare(site, "a", "b")
     for queue in ("a", "b"):
         bind(site, queue, "hash", "10")
-    messages = [next(run_of("hash", "k", f"{number}".encode(), message_id=f"id {number}").messages()) for number in range(40)]
+    messages = [run_of("hash", "k", f"{number}".encode(), message_id=f"id {number}").messages()[0] for number in range(40)]
     assert site.do(lambda: site.vhost.publish(Run.of(messages))).routed
     found = [site.bodies(queue) for queue in ("a", "b")]
     assert all(found)

@@ -289,7 +289,7 @@ def test_hostile_properties_of_a_record_do_not_reach_amqp() -> None:
 
 def test_a_run_becomes_a_batch_for_a_topic() -> None:
     messages = [Message("e", "k", encode_properties(Properties(message_id=str(n))), b"%d" % n) for n in range(3)]
-    batch = mapping.run_to_topic_batch(encode_run(messages), 3, ARRIVED_MS)
+    batch = mapping.topic_batch(mapping.run_to_records(encode_run(messages), 3, ARRIVED_MS), ARRIVED_MS)
     records = decode_batch(batch)
     assert [event_to_message(record) for record in records] == messages
     assert {record.timestamp_ms for record in records} == {ARRIVED_MS}

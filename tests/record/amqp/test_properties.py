@@ -45,7 +45,7 @@ all_properties = st.builds(
 )
 NAMES = [field.name for field in fields(Properties)]
 FLAGS = [getattr(module, name.upper()) for name in NAMES]
-SINGLE_READERS = ["delivery_mode", "priority", "correlation_id", "reply_to", "expiration", "message_id", "user_id"]
+SINGLE_READERS = ["delivery_mode", "priority", "correlation_id", "reply_to", "expiration", "user_id"]
 
 
 def test_the_flags_are_the_fourteen_highest_bits_in_order() -> None:

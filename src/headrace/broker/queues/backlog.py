@@ -5,8 +5,8 @@ on and calls back. What was just published stays in memory as long as readers ke
 only in the log.
 
 Bounds: a durable lane keeps at most `KEPT_BYTES` of what was published and one read of `READ_BYTES`; all durable lanes together
-keep at most `Budget.limit_bytes` of what was published. A lane in memory holds what nobody has acknowledged: what happens when
-that gets too much is in `alarms`.
+keep at most `Budget.limit_bytes` of what was published. A lane in memory holds what nobody has acknowledged: when the process
+has too much, front ends stop reading from publishers.
 """
 
 from __future__ import annotations
@@ -32,14 +32,13 @@ Spawn = Callable[[Awaitable[object]], object]
 
 
 class Budget:
-    """What all durable lanes together keep in memory of what was published, and what lanes in memory hold."""
+    """What all durable lanes together keep in memory of what was published."""
 
-    __slots__ = ("kept_bytes", "limit_bytes", "memory_bytes")
+    __slots__ = ("kept_bytes", "limit_bytes")
 
     def __init__(self, limit_bytes: int = 64 * 1024 * 1024) -> None:
         self.limit_bytes = limit_bytes
         self.kept_bytes = 0
-        self.memory_bytes = 0
 
 
 class Backlog(Protocol):
@@ -134,9 +133,8 @@ class _Batches:
 class MemoryBacklog:
     """For queues that need not survive the server."""
 
-    def __init__(self, budget: Budget) -> None:
+    def __init__(self) -> None:
         self.start = self.end = 0
-        self._budget = budget
         self._batches = _Batches()
 
     @property
@@ -147,7 +145,6 @@ class MemoryBacklog:
         base = self.end
         added = Batch(base, count, timestamp_ms, bytes(batch))
         self._batches.add(added)
-        self._budget.memory_bytes += added.size_bytes
         self.end = added.end
         return base
 
@@ -162,10 +159,10 @@ class MemoryBacklog:
 
     def settled(self, floor: int) -> None:
         self.start = floor
-        self._budget.memory_bytes -= self._batches.remove_before(floor)
+        self._batches.remove_before(floor)
 
     def delete(self) -> None:
-        self._budget.memory_bytes -= self._batches.clear()
+        self._batches.clear()
 
 
 class LogBacklog:

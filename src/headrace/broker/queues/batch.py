@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from headrace.record.amqp import twin
-from headrace.record.amqp.message import Message, read_message
+from headrace.record.amqp.message import Message, read_message, read_messages
 from headrace.record.amqp.properties import expiration
 
 FIRST_RECORD = 61
@@ -52,8 +50,5 @@ class Batch:
                 self._expiration_ms = int(text)
         return self._expiration_ms
 
-    def messages(self, first: int, end: int) -> Iterator[Message]:
-        position = self.position_of(first)
-        for _ in range(first, end):
-            message, position = read_message(self.data, position)
-            yield message
+    def messages(self, first: int, end: int) -> list[Message]:
+        return read_messages(self.data, self.position_of(first), end - first)

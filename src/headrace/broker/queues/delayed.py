@@ -122,7 +122,7 @@ class DelayedMessages:
             if batch is None:
                 return  # it will be woken
             heapq.heappop(self._due)
-            self._let_go(lane, list(batch.messages(offset, offset + count)), offset)
+            self._let_go(lane, batch.messages(offset, offset + count), offset)
         else:
             self._wake()
         lane.backlog.passed(lane.end)
@@ -145,7 +145,7 @@ class DelayedMessages:
                 if batch is None:
                     return
                 end = min(batch.end, lane.settled.next_start(offset, lane.end))
-                raw = next(batch.messages(offset, end)).properties
+                raw = batch.messages(offset, offset + 1)[0].properties
                 lane.taken(offset, end - offset)
                 heapq.heappush(self._due, (batch.timestamp_ms + delay_of(raw), offset, end - offset))
                 offset = end

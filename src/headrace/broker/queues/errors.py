@@ -12,10 +12,6 @@ class AmqpRefusal(Exception):
         self.text = text
 
 
-def invalid_path(text: str) -> AmqpRefusal:
-    return AmqpRefusal(402, text)
-
-
 def access_refused(text: str) -> AmqpRefusal:
     return AmqpRefusal(403, text)
 

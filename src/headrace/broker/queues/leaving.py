@@ -44,7 +44,7 @@ class Leaving:
             lane.drop_ready(head.offset, count)
             lane.backlog.passed(lane.passed)
         else:
-            messages = list(head.batch.messages(head.offset, head.offset + count))
+            messages = head.batch.messages(head.offset, head.offset + count)
             lane.taken(head.offset, count)
             self._dead_letter(lane, messages, head.offset, reason)
 
@@ -63,7 +63,7 @@ class Leaving:
             end = min(first + count, batch.end)
             if end < first + count:
                 self.to_read.appendleft((lane, end, first + count - end, reason))
-            self._dead_letter(lane, list(batch.messages(first, end)), first, reason)
+            self._dead_letter(lane, batch.messages(first, end), first, reason)
         self._queue.wake()
 
     def _dead_letter(self, lane: Lane, messages: list[Message], first: int, reason: str) -> None:

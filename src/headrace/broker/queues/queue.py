@@ -87,7 +87,7 @@ class Queue:
         around = self._around
         count = self.settings.max_priority + 1
         if not self._stored:
-            return [MemoryBacklog(around.budget) for _ in range(count)]
+            return [MemoryBacklog() for _ in range(count)]
         topic = around.log.topics().get(self.topic)
         if topic is None:
             topic = around.log.define_topic(self.topic, count, {**QUEUE_TOPIC, "durability": around.durability})
@@ -151,7 +151,7 @@ class Queue:
     def publish(self, run: Run) -> Outcome:
         if self._limited and self.one_by_one and self._full(run):
             if self.settings.overflow is Overflow.REJECT_PUBLISH_DLX and self.settings.dead_letter_exchange is not None:
-                self._around.dead_letter(self, list(run.messages()), "maxlen")
+                self._around.dead_letter(self, run.messages(), "maxlen")
             return Outcome.REJECTED
         lane = self.lanes[0]
         if not run.plain:

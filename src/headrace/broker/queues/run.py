@@ -7,10 +7,11 @@ user-id is among them: so what the first message says goes for all.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from functools import lru_cache
 
 from headrace.record.amqp import twin
-from headrace.record.amqp.message import Message, encode_run, read_message
+from headrace.record.amqp.message import Message, encode_run, read_messages
 from headrace.record.amqp.properties import (
     EXPIRATION,
     HEADERS,
@@ -22,21 +23,14 @@ from headrace.record.amqp.properties import (
 )
 
 _NO_HEADERS: Mapping[str, object] = {}
-_HEADER = bytes(61)  # stands for a batch's header, which a run has not got yet
 _SPECIAL = PRIORITY | EXPIRATION
 
-_natures: dict[bytes, tuple[bool, bool]] = {}  # of properties that come again and again
-_NATURES = 1024
 
-
+@lru_cache(maxsize=1024)
 def _nature(raw_properties: bytes) -> tuple[bool, bool]:
     """Whether they are plain (nothing in them matters to a queue: no priority, no expiration), and whether they say
     persistent."""
-    nature = not property_flags(raw_properties) & _SPECIAL, is_persistent(raw_properties)
-    if len(_natures) >= _NATURES:
-        _natures.clear()
-    _natures[raw_properties] = nature
-    return nature
+    return not property_flags(raw_properties) & _SPECIAL, is_persistent(raw_properties)
 
 
 class Run:
@@ -64,10 +58,7 @@ class Run:
         self.raw_properties = raw_properties
         self._properties: Properties | None = None
         self._batch: bytearray | None = None
-        nature = _natures.get(raw_properties)
-        if nature is None:
-            nature = _nature(raw_properties)
-        self.plain, self.persistent = nature
+        self.plain, self.persistent = _nature(raw_properties)
 
     @classmethod
     def of(cls, messages: list[Message]) -> Run:
@@ -105,9 +96,5 @@ class Run:
             return self._batch
         return self._batch.copy()
 
-    def messages(self) -> Iterator[Message]:
-        data = _HEADER + self.records
-        position = len(_HEADER)
-        for _ in range(self.count):
-            message, position = read_message(data, position)
-            yield message
+    def messages(self) -> list[Message]:
+        return read_messages(self.records, 0, self.count)

@@ -7,11 +7,11 @@ groups work for more types here than there: `x-consumer-timeout` and `x-delayed-
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 
 from headrace.broker.exchanges.values import type_name
 from headrace.broker.queues.errors import AmqpRefusal, precondition_failed
+from headrace.broker.queues.stream_arguments import interval_ms
 from headrace.record.amqp.tables import Timestamp
 
 Arguments = Mapping[str, object]
@@ -24,16 +24,6 @@ RETRY_TYPES = ("disabled", "all", "failed", "returned")
 LEADER_LOCATORS = ("client-local", "balanced", "random", "least-leaders")
 MAX_PRIORITY = 255
 MAX_EXPIRY_MS = 315_360_000_000  # ten years
-
-_MAX_AGE = re.compile(r"([0-9]{1,18})([YMDhms])\Z")
-_UNIT_MS = {"Y": 365 * 86_400_000, "M": 30 * 86_400_000, "D": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1000}
-
-
-def max_age_ms(text: str) -> int | None:
-    """A stream's `x-max-age`: a number and a unit; None if it isn't one."""
-    match = _MAX_AGE.match(text)
-    age = int(match[1]) * _UNIT_MS[match[2]] if match else 0
-    return age or None
 
 
 def is_integer(value: object) -> bool:
@@ -104,7 +94,7 @@ def _version(value: object, arguments: Arguments) -> str | None:
 def _max_age(value: object, arguments: Arguments) -> str | None:
     if not isinstance(value, str):
         return _unacceptable(value)
-    return None if max_age_ms(value) is not None else "invalid_max_age"
+    return None if interval_ms(value) is not None else "invalid_max_age"
 
 
 _queue_type = _one_of(QUEUE_TYPES, "\"unsupported queue type '~'\"")

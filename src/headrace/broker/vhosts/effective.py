@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from headrace.broker.queues.settings import Overflow, QueueSettings, RetryOn
-from headrace.broker.vhosts.arguments import Arguments, is_integer, max_age_ms
+from headrace.broker.queues.stream_arguments import interval_ms
+from headrace.broker.vhosts.arguments import Arguments, is_integer
 
 DEFAULT_DELIVERY_LIMIT = 20  # of quorum queues, since RabbitMQ 4.0; a negative limit is none
 
@@ -95,7 +96,7 @@ def _stream_bytes(arguments: Arguments, policy: Definition) -> int | None:
 
 def _max_age_ms(arguments: Arguments, policy: Definition) -> int | None:
     said = policy.get("max-age", arguments.get("x-max-age"))
-    return max_age_ms(said) if isinstance(said, str) else None
+    return interval_ms(said) if isinstance(said, str) else None
 
 
 def _retries(number: _Numbers, mode: str | None) -> tuple[RetryOn, int, int]:

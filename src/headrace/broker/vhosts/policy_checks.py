@@ -12,13 +12,13 @@ import re
 from collections.abc import Callable, Mapping
 
 from headrace.broker.exchanges.values import printed
+from headrace.broker.queues.stream_arguments import interval_ms
 from headrace.broker.vhosts.arguments import (
     DEAD_LETTER_STRATEGIES,
     LEADER_LOCATORS,
     OVERFLOWS,
     RETRY_TYPES,
     is_integer,
-    max_age_ms,
 )
 from headrace.broker.vhosts.policies import Policy
 
@@ -69,7 +69,7 @@ _SETTINGS: Mapping[str, tuple[Valid, str]] = {
     "queue-version": (_one_of(1, 2), "queue-version value"),
     "overflow": (_one_of(*OVERFLOWS), "overflow value"),
     "delivery-limit": (is_integer, "delivery limit"),
-    "max-age": (lambda value: isinstance(value, str) and max_age_ms(value) is not None, "max age"),
+    "max-age": (lambda value: isinstance(value, str) and interval_ms(value) is not None, "max age"),
     "queue-leader-locator": (_one_of(*LEADER_LOCATORS), "queue leader locator value"),
     "initial-cluster-size": (_at_least(0), "cluster size"),
     "stream-max-segment-size-bytes": (_between(0, 3_000_000_000), "segment size"),

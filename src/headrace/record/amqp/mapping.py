@@ -103,11 +103,6 @@ def run_to_records(records: bytes, count: int, arrived_ms: int) -> list[RawRecor
     return made
 
 
-def run_to_topic_batch(records: bytes, count: int, arrived_ms: int) -> bytearray:
-    """A batch for a topic with the messages of a run."""
-    return topic_batch(run_to_records(records, count, arrived_ms), arrived_ms)
-
-
 def topic_batch(records: list[RawRecord], arrived_ms: int) -> bytearray:
     """A batch of what `run_to_records` gives, or of a part of that."""
     if all(record[1] == arrived_ms for record in records):

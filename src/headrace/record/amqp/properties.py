@@ -108,10 +108,6 @@ def expiration(raw: bytes) -> str | None:
     return _string(raw, EXPIRATION)
 
 
-def message_id(raw: bytes) -> str | None:
-    return _string(raw, MESSAGE_ID)
-
-
 def user_id(raw: bytes) -> str | None:
     return _string(raw, USER_ID)
 
