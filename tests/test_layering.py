@@ -8,9 +8,10 @@ import pytest
 import headrace
 
 ROOT = Path(headrace.__file__).parent
-SHARED = {"record", "clock", "_speed", "__init__"}
+SHARED = {"record", "clock", "sockets", "_speed", "__init__"}
 MAY_IMPORT = {
     "clock": set(),
+    "sockets": set(),
     "record": {"_speed", "_amqp"},
     "disk": set(),
     "log": {"disk", "_compact"},
@@ -19,7 +20,8 @@ MAY_IMPORT = {
     "amqp": {"broker", "log"},
     "http": {"broker", "log"},
     "client": {"kafka"},
-    "cli": {"client", "kafka", "server", "log"},
+    "spark": {"client", "kafka", "_columns"},
+    "cli": {"client", "kafka", "server", "log", "spark"},
     "testing": {"disk"},
     "server": {"amqp", "broker", "disk", "http", "kafka", "log"},
     "__main__": {"cli"},
@@ -72,7 +74,7 @@ def test_codec_and_messages_stand_on_their_own(inner: str) -> None:
 
 
 def test_the_client_and_the_command_line_use_the_protocol_and_never_the_inside() -> None:
-    for path in [*(ROOT / "client").rglob("*.py"), *(ROOT / "cli").rglob("*.py")]:
+    for path in [path for user in ("client", "cli", "spark") for path in (ROOT / user).rglob("*.py")]:
         if path.name == "serve.py":
             continue
         for module in imports_of(path):

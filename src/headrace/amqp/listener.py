@@ -16,12 +16,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-from collections import Counter
 from typing import TYPE_CHECKING
 
 from headrace.amqp.alarms import Alarms
 from headrace.amqp.describing import AmqpClients
+from headrace.broker.peers import Peers
 from headrace.broker.traffic import Traffic
+from headrace.sockets import bound_socket
 
 if TYPE_CHECKING:
     from headrace.amqp.connection import AmqpConnection
@@ -39,7 +40,6 @@ CHANNEL_MAX = 2047
 HEARTBEAT_S = 60
 TICK_S = 0.5
 TIMEOUTS_EVERY_S = 10
-_REFUSALS_LOGGED_PER_S = 50
 
 
 class AmqpListener:
@@ -51,7 +51,7 @@ class AmqpListener:
         self.broker = broker
         self.traffic = broker.traffic["amqp"] = Traffic()
         broker.clients.front_ends["amqp"] = AmqpClients(self)
-        self.connections: set[AmqpConnection] = set()
+        self._peers: Peers[AmqpConnection] = Peers(broker.settings, self.traffic, logger)
         self.authenticating = 0
         self.unfinished_bytes = 0  # of messages that come frame by frame, and of those in transactions
         self.read_buffer = memoryview(bytearray())  # one for all connections, made for the first
@@ -60,22 +60,12 @@ class AmqpListener:
         self.now = 0.0  # as of the last tick: exact enough for whoever counts in seconds
         self.port = 0
         self._looked_at = 0.0
-        self._per_host: Counter[str] = Counter()
         self._server: asyncio.Server | None = None
         self._ticker: asyncio.TimerHandle | None = None
-        self._refusals_this_second = (0, 0)
 
     async def start(self, host: str, port: int) -> tuple[str, int]:
         loop = asyncio.get_running_loop()
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        listening = socket.socket(family, socket.SOCK_STREAM)
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, SEGMENT_BYTES)
-        try:
-            listening.bind((host, port))
-        except BaseException:
-            listening.close()
-            raise
+        listening = bound_socket(host, port, {(socket.IPPROTO_TCP, socket.TCP_MAXSEG): SEGMENT_BYTES})
         self._server = await loop.create_server(self._connection, sock=listening, backlog=BACKLOG)
         self.port = listening.getsockname()[1]
         self.now = loop.time()
@@ -99,42 +89,24 @@ class AmqpListener:
 
     # --- who may connect
 
+    @property
+    def connections(self) -> set[AmqpConnection]:
+        return self._peers.connected
+
     def admit(self, connection: AmqpConnection) -> str:
         """Empty, or why not."""
-        settings = self.broker.settings
-        host = connection.peer_host
-        if len(self.connections) >= settings.get_int("max.connections"):
-            return "max.connections is reached"
-        if self._per_host[host] >= settings.get_int("max.connections.per.ip"):
-            return f"max.connections.per.ip is reached for {host}"
         if self.authenticating >= AUTHENTICATING:
             return f"{AUTHENTICATING} connections are logging in"
-        self.connections.add(connection)
-        self.authenticating += 1
-        self.traffic.connections = len(self.connections)
-        self.traffic.connections_total += 1
-        self._per_host[host] += 1
-        return ""
+        refused = self._peers.admit(connection)
+        self.authenticating += not refused
+        return refused
 
     def forget(self, connection: AmqpConnection) -> None:
-        if connection not in self.connections:
-            return
-        self.connections.discard(connection)
-        self.authenticating -= not connection.logged_in
-        self.traffic.connections = len(self.connections)
-        host = connection.peer_host
-        self._per_host[host] -= 1
-        if not self._per_host[host]:
-            del self._per_host[host]
+        if self._peers.forget(connection):
+            self.authenticating -= not connection.logged_in
 
     def log_closed(self, what: str, why: str) -> None:
-        """At most so many lines a second: a flood of bad peers must not become a flood of log."""
-        second = int(self.now)
-        last, count = self._refusals_this_second
-        count = count + 1 if last == second else 1
-        self._refusals_this_second = (second, count)
-        if count <= _REFUSALS_LOGGED_PER_S:
-            logger.warning("closed %s: %s", what, why)
+        self._peers.log_closed(what, why, self.now)
 
     # --- time
 

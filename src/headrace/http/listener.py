@@ -18,6 +18,8 @@ import socket
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from headrace.sockets import bound_socket
+
 if TYPE_CHECKING:
     from headrace.broker import Broker
 
@@ -37,15 +39,8 @@ class HttpListener:
         self._server: Any = None
 
     def start(self, host: str, port: int) -> tuple[str, int]:
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        listening = socket.socket(family, socket.SOCK_STREAM)
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            listening.bind((host, port))
-            listening.listen(BACKLOG)
-        except BaseException:
-            listening.close()
-            raise
+        listening = bound_socket(host, port)
+        listening.listen(BACKLOG)
         listening.setblocking(False)
         self._socket = listening
         asyncio.get_running_loop().add_reader(listening.fileno(), self._first_connection)

@@ -61,6 +61,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
         self.broker = listener.broker
         self._log = listener.broker.log
         self.peer = ""
+        self.peer_host = ""
         self.last_active = 0.0
         self._shared = listener.read_buffer
         self._shared_view = memoryview(self._shared)
@@ -83,7 +84,8 @@ class KafkaConnection(asyncio.BufferedProtocol):
         self._transport = cast(asyncio.Transport, transport)
         self._transport.set_write_buffer_limits(high=WRITE_HIGH_BYTES)
         address = transport.get_extra_info("peername")
-        self.peer = f"{address[0]}:{address[1]}" if address else "unknown:0"
+        self.peer_host, port = address[:2] if address else ("unknown", 0)
+        self.peer = f"{self.peer_host}:{port}"
         self.last_active = self.listener.now()
         refused = self.listener.admit(self)
         if refused:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-from collections import Counter, deque
+from collections import deque
 from typing import TYPE_CHECKING
 
+from headrace.broker.peers import Peers
 from headrace.broker.traffic import Traffic
 from headrace.kafka.attention import Attention
 from headrace.kafka.connection import KafkaConnection
 from headrace.kafka.fetch_sessions import FetchSessions
+from headrace.sockets import bound_socket
 
 if TYPE_CHECKING:
     from headrace.broker import Broker
@@ -26,7 +28,6 @@ _SWEEP_EVERY_S = 5.0
 _FEW_PEERS = 4
 _UNFINISHED_FRAME_S = 60.0
 _STALLED_FRAME_S = 1.0
-_REFUSALS_LOGGED_PER_S = 50
 
 
 class KafkaListener:
@@ -41,12 +42,10 @@ class KafkaListener:
         self.frame_bytes = 0  # in buffers of unfinished or waiting requests, all connections together
         self.sessions = FetchSessions(settings.get_int("max.incremental.fetch.session.cache.slots"), broker.clock)
         self.advertised = ("127.0.0.1", 0)
-        self._connections: set[KafkaConnection] = set()
+        self._peers: Peers[KafkaConnection] = Peers(settings, self.traffic, logger)
         self.few_peers = True  # with many, the loop hardly sleeps, and staying awake would only cost
-        self._per_host: Counter[str] = Counter()
         self._waiting_for_room: deque[KafkaConnection] = deque()
         self._server: asyncio.Server | None = None
-        self._refusals_this_second = (0, 0)
         self._sweeper: asyncio.TimerHandle | None = None
 
     async def start(self, host: str, port: int) -> tuple[str, int]:
@@ -54,15 +53,7 @@ class KafkaListener:
         self._loop_time = loop.time
         self.broker.quotas.subscribe(self._quotas_changed)
         self.attention = Attention(loop)
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        listening = socket.socket(family, socket.SOCK_STREAM)
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER_BYTES)
-        try:
-            listening.bind((host, port))
-        except BaseException:
-            listening.close()
-            raise
+        listening = bound_socket(host, port, {(socket.SOL_SOCKET, socket.SO_SNDBUF): _SEND_BUFFER_BYTES})
         self._server = await loop.create_server(lambda: KafkaConnection(self), sock=listening, backlog=1024)
         self.advertised = (host, listening.getsockname()[1])
         self._sweeper = loop.call_later(_SWEEP_EVERY_S, self._sweep)
@@ -73,7 +64,7 @@ class KafkaListener:
             self._sweeper.cancel()
         if self._server is not None:
             self._server.close()
-        for connection in tuple(self._connections):
+        for connection in tuple(self._peers.connected):
             connection.close_gently()
 
     def now(self) -> float:
@@ -83,51 +74,30 @@ class KafkaListener:
 
     def admit(self, connection: KafkaConnection) -> str:
         """Empty, or why not."""
-        settings = self.broker.settings
-        host = connection.peer.rpartition(":")[0]
-        if len(self._connections) >= settings.get_int("max.connections"):
-            return "max.connections is reached"
-        if self._per_host[host] >= settings.get_int("max.connections.per.ip"):
-            return f"max.connections.per.ip is reached for {host}"
-        self._connections.add(connection)
-        self.traffic.connections = len(self._connections)
-        self.traffic.connections_total += 1
-        self.few_peers = len(self._connections) <= _FEW_PEERS
-        self._per_host[host] += 1
-        return ""
+        refused = self._peers.admit(connection)
+        self.few_peers = len(self._peers.connected) <= _FEW_PEERS
+        return refused
 
     def connected_too_often(self, connection: KafkaConnection) -> int:
         """For how many milliseconds a new connection must not be served (connection_creation_rate of its address)."""
         quotas = self.broker.quotas
-        return quotas.connected(connection.peer.rpartition(":")[0]) if quotas.addresses_limited else 0
+        return quotas.connected(connection.peer_host) if quotas.addresses_limited else 0
 
     def _quotas_changed(self) -> None:
-        for connection in self._connections:
+        for connection in self._peers.connected:
             connection.obey_quotas()
 
     def forget(self, connection: KafkaConnection) -> None:
-        if connection in self._connections:
-            self._connections.discard(connection)
-            self.traffic.connections = len(self._connections)
-            self.few_peers = len(self._connections) <= _FEW_PEERS
-            host = connection.peer.rpartition(":")[0]
-            self._per_host[host] -= 1
-            if not self._per_host[host]:
-                del self._per_host[host]
+        self._peers.forget(connection)
+        self.few_peers = len(self._peers.connected) <= _FEW_PEERS
 
     def log_refusal(self, peer: str, why: str) -> None:
-        """At most so many lines a second: a flood of bad peers must not become a flood of log."""
         self.traffic.connections_refused += 1
-        second = int(self.now())
-        last, count = self._refusals_this_second
-        count = count + 1 if last == second else 1
-        self._refusals_this_second = (second, count)
-        if count <= _REFUSALS_LOGGED_PER_S:
-            logger.warning("closed %s: %s", peer, why)
+        self._peers.log_closed(peer, why, self.now())
 
     def _sweep(self) -> None:
         now = self.now()
-        for connection in tuple(self._connections):
+        for connection in tuple(self._peers.connected):
             silent_s = now - connection.last_active
             if silent_s > self._max_idle_s:
                 connection.close_gently()
@@ -149,7 +119,7 @@ class KafkaListener:
         if not self._waiting_for_room:
             return
         now = self.now()
-        stalled = [c for c in self._connections if c.in_mid_frame and now - c.last_active > _STALLED_FRAME_S]
+        stalled = [c for c in self._peers.connected if c.in_mid_frame and now - c.last_active > _STALLED_FRAME_S]
         for connection in sorted(stalled, key=lambda c: c.last_active):
             if not self._waiting_for_room:
                 return
