@@ -7,7 +7,7 @@ STAMP := $(VENV)/.ready
 .PHONY: help setup run test check bench soak lock speed clean
 
 help:
-	@echo "make run     start Headrace on loopback with its data in ./data"
+	@echo "make run     start Headrace on loopback with its data in ./data, and the demo"
 	@echo "make test    the tests, with real clients"
 	@echo "make check   ruff, strict types, layering"
 	@echo "make bench   ratios against a real Apache Kafka and RabbitMQ (needs Java 17, Go, rabbitmq-server)"
@@ -18,18 +18,18 @@ help:
 setup: $(STAMP)
 	@$(BIN)/python -m compileall -q src/headrace
 
-$(STAMP): requirements.lock pyproject.toml setup.py src/headrace/_speed.pyx src/headrace/_compact.pyx src/headrace/_amqp.pyx
+$(STAMP): requirements.lock pyproject.toml setup.py src/headrace/_speed.pyx src/headrace/_compact.pyx src/headrace/_amqp.pyx src/headrace/_columns.pyx
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	touch $(STAMP)
 
 run: setup
-	$(BIN)/headrace serve --data data
+	$(BIN)/headrace demo --data data
 
 test: setup
 	HEADRACE_PURE=1 $(BIN)/python -m pytest -q -n auto tests/log tests/broker tests/kafka/test_frames.py tests/interop/test_kafka_python.py
-	$(BIN)/python -m pytest -n auto
+	$(BIN)/python -m pytest -n auto --dist loadgroup
 
 check: setup
 	$(BIN)/ruff check .
@@ -53,4 +53,4 @@ lock:
 	$(BIN)/uv pip compile --quiet --universal --upgrade --generate-hashes --all-extras --no-header --output-file requirements.lock pyproject.toml
 
 clean:
-	rm -rf $(VENV) build src/headrace/_speed.c src/headrace/_compact.c src/headrace/_amqp.c src/headrace/*.so
+	rm -rf $(VENV) build src/headrace/_speed.c src/headrace/_compact.c src/headrace/_amqp.c src/headrace/_columns.c src/headrace/*.so

@@ -199,6 +199,28 @@ def encode_batch(
     return _assemble(header, compress(compression, payload, level))
 
 
+def wrap_records(
+    payload: bytes,
+    count: int,
+    first_timestamp_ms: int,
+    max_timestamp_ms: int,
+    *,
+    compression: Compression = Compression.NONE,
+    level: int | None = None,
+    producer_id: int = NO_PRODUCER_ID,
+    producer_epoch: int = NO_PRODUCER_EPOCH,
+    base_sequence: int = NO_SEQUENCE,
+    transactional: bool = False,
+) -> bytearray:
+    """One batch of `count` records that are encoded already, their timestamps relative to the first one's."""
+    attributes = int(compression) | (_TRANSACTIONAL if transactional else 0)
+    header = BatchHeader(
+        0, 0, NO_LEADER_EPOCH, 2, 0, attributes, count - 1, first_timestamp_ms, max_timestamp_ms,
+        producer_id, producer_epoch, base_sequence, count,
+    )  # fmt: skip
+    return _assemble(header, compress(compression, payload, level))
+
+
 def decode_batch(buf: Buffer, pos: int = 0, *, max_size: int = MAX_DECOMPRESSED, check_crc: bool = True) -> list[Record]:
     """The records of the batch at `pos`, whose compressed ones must not grow beyond `max_size` bytes."""
     header = check_batch(buf, pos) if check_crc else read_header(buf, pos)

@@ -11,12 +11,14 @@ import difflib
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from enum import IntEnum
 from typing import TypeVar
 from uuid import UUID
 
 from headrace.client.kafka.address import Address, parse_addresses
-from headrace.client.kafka.connection import Connection
+from headrace.client.kafka.connection import CLIENT_ID, Connection
 from headrace.client.kafka.errors import Disconnected, ProtocolViolation, Refused, UnknownName, Unreachable, check
+from headrace.client.kafka.security import NO_SECURITY, Security
 from headrace.kafka.codec.errors import ErrorCode
 from headrace.kafka.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from headrace.kafka.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
@@ -27,7 +29,13 @@ FIRST_PAUSE_S = 0.02
 LONGEST_PAUSE_S = 1.0
 CONNECT_TIMEOUT_S = 10.0
 _JUST_CREATED_S = 0.3  # a broker may hear of a new topic a moment after its creation was acknowledged
-_GROUP = 0  # FindCoordinator's key type
+
+
+class CoordinatorOf(IntEnum):
+    """FindCoordinator's key types."""
+
+    GROUP = 0
+    TRANSACTION = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,14 +78,18 @@ class Metadata:
 
 
 class Cluster:
-    def __init__(self, servers: str, *, timeout_s: float = 30.0) -> None:
+    def __init__(
+        self, servers: str, *, timeout_s: float = 30.0, security: Security = NO_SECURITY, client_id: str = CLIENT_ID
+    ) -> None:
         self.timeout_s = timeout_s
+        self._security = security
+        self._client_id = client_id
         self._bootstrap = parse_addresses(servers)
         self._first: Connection | None = None
         self._connections: dict[int, Connection] = {}
         self._brokers: dict[int, Broker] = {}
         self._topics: dict[str, TopicInfo] = {}
-        self._coordinators: dict[str, int] = {}
+        self._coordinators: dict[tuple[CoordinatorOf, str], int] = {}
         self._met = False
 
     def close(self) -> None:
@@ -88,11 +100,34 @@ class Cluster:
     def deadline(self) -> float:
         return time.monotonic() + self.timeout_s
 
+    def insist(self) -> None:
+        """From now on an unreachable server is one that will come back, even if none has answered yet."""
+        self._met = True
+
     # What the cluster looks like
 
     def metadata(self, topics: Iterable[str] | None = None, deadline: float | None = None) -> Metadata:
         """Fresh from a broker; all topics unless some are named. Topics with an error are left out."""
         return self.retry(lambda: self._ask_metadata(topics)[0], deadline)
+
+    def existing(self, topics: Iterable[str] | None = None) -> Metadata:
+        """As `metadata`, but only topics that do not exist are left out: what else keeps a named one from being shown is waited
+        for, or raised. What was known of topics is replaced by the answer."""
+
+        def ask() -> Metadata:
+            metadata, errors = self._ask_metadata(topics)
+            if topics is not None:
+                for name, code in errors.items():
+                    if code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                        check(f"topic '{name}'", code)
+            self._topics = dict(metadata.topics)
+            return metadata
+
+        return self.retry(ask)
+
+    def known_ids(self) -> dict[str, UUID]:
+        """The ids of the topics that are known now; a topic that was deleted and made again has another."""
+        return {name: topic.topic_id for name, topic in self._topics.items()}
 
     def topic(self, name: str) -> TopicInfo:
         """What is known about one topic; UnknownName when there is none."""
@@ -201,26 +236,27 @@ class Cluster:
         return self._connect(broker.address)
 
     def _connect(self, address: Address) -> Connection:
-        return Connection(address, min(self.timeout_s, CONNECT_TIMEOUT_S))
+        return Connection(address, min(self.timeout_s, CONNECT_TIMEOUT_S), self._security, self._client_id)
 
     def controller(self) -> Connection:
         """The broker that Metadata names as the controller: a KRaft broker passes requests on, an older one must be it."""
         metadata = self._ask_metadata(())[0]
         return self.to(metadata.controller) if metadata.controller in metadata.brokers else self.any()
 
-    def coordinator(self, group: str) -> Connection:
-        return self.to(self.coordinator_id(group))
+    def coordinator(self, name: str, kind: CoordinatorOf = CoordinatorOf.GROUP) -> Connection:
+        """The broker that looks after a group or a transactional id."""
+        return self.to(self.coordinator_id(name, kind))
 
-    def coordinator_id(self, group: str) -> int:
-        if group not in self._coordinators:
-            self._coordinators[group] = self._find_coordinator(group)
-        return self._coordinators[group]
+    def coordinator_id(self, name: str, kind: CoordinatorOf = CoordinatorOf.GROUP) -> int:
+        if (kind, name) not in self._coordinators:
+            self._coordinators[kind, name] = self._find_coordinator(name, kind)
+        return self._coordinators[kind, name]
 
-    def _find_coordinator(self, group: str) -> int:
+    def _find_coordinator(self, name: str, kind: CoordinatorOf) -> int:
         connection = self.any()
-        request = FindCoordinatorRequest(key=group, key_type=_GROUP, coordinator_keys=[group])
+        request = FindCoordinatorRequest(key=name, key_type=kind, coordinator_keys=[name])
         answer = connection.call(request, FindCoordinatorResponse, self.deadline())
-        what = f"the coordinator of group '{group}'"
+        what = f"the coordinator of {'group' if kind is CoordinatorOf.GROUP else 'transactional id'} '{name}'"
         if answer.coordinators:
             found = answer.coordinators[0]
             check(what, found.error_code, found.error_message)

@@ -1,7 +1,8 @@
 """One blocking connection to one broker: frames, correlation ids, and the versions both sides speak.
 
 A request may be sent before the answer to the last one is here (`send`, then `receive`), because Kafka answers a connection's
-requests in order. After a timeout or an error the stream can't be trusted and the connection is closed.
+requests in order. After a timeout or an error the stream can't be trusted and the connection is closed. With a `Security` the
+connection is encrypted, and says who we are, before anything else is asked on it.
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ from struct import Struct as Packing
 from typing import TypeVar
 
 from headrace.client.kafka.address import Address
+from headrace.client.kafka.authentication import authenticate
 from headrace.client.kafka.errors import ClientError, Disconnected, ProtocolViolation, TimedOut, Unreachable, Unsupported
+from headrace.client.kafka.security import NO_SECURITY, Sasl, Security, start_tls
 from headrace.kafka.codec.errors import ErrorCode
 from headrace.kafka.codec.schema import Request, Response, decode, encode_into, is_flexible
 from headrace.kafka.codec.wire import MalformedMessage, UnencodableMessage, skip_tagged_fields
@@ -39,9 +42,33 @@ class Pending:
     name: str
 
 
+class Landing:
+    """Memory that large answers are received into, one after the other: each overwrites the one before."""
+
+    def __init__(self, kept_bytes: int) -> None:
+        """More than `kept_bytes` is used where an answer is larger, but given back with the next one."""
+        self._kept_bytes = kept_bytes
+        self._room = memoryview(bytearray(_CHUNK_BYTES))
+
+    def room(self, size: int) -> memoryview:
+        """For an answer that claims to have so many bytes: all of it, or as much as is worth it until some have arrived."""
+        if size <= self._kept_bytes < len(self._room):
+            self._room = memoryview(bytearray(self._kept_bytes))
+        return self._room
+
+    def keep(self, room: memoryview) -> None:
+        """An answer had to be given more room."""
+        self._room = room
+
+
 class Connection:
-    def __init__(self, address: Address, timeout_s: float) -> None:
+    def __init__(
+        self, address: Address, timeout_s: float, security: Security = NO_SECURITY, client_id: str = CLIENT_ID
+    ) -> None:
         self.address = address
+        self._security = security
+        self._client_id = client_id.encode()
+        self._known_until = float("inf")  # when the server wants to know again who we are (KIP-368)
         self._correlation_id = 0
         self._pending: deque[Pending] = deque()
         self._versions: dict[int, tuple[int, int]] = {}
@@ -53,7 +80,15 @@ class Connection:
             raise Unreachable(f"can't reach {address}: {(error.strerror or str(error)).lower()}") from None
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.closed = False
-        self._negotiate(time.monotonic() + timeout_s)
+        try:
+            if security.tls is not None:
+                self._socket = start_tls(self._socket, security.tls, str(address), address.host)
+            self._negotiate(time.monotonic() + timeout_s)
+            if security.sasl is not None:
+                self._say_who_we_are(security.sasl, time.monotonic() + timeout_s)
+        except BaseException:
+            self.close()
+            raise
 
     def fileno(self) -> int:
         return self._socket.fileno()
@@ -88,8 +123,10 @@ class Connection:
         """`answered` is False for the one request that gets no answer: Produce with acks=0."""
         if version is None:
             version = self.version_of(type(request))
+        if time.monotonic() > self._known_until and not self._pending and self._security.sasl is not None:
+            self._say_who_we_are(self._security.sasl, deadline)
         self._correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
-        client_id = CLIENT_ID.encode()
+        client_id = self._client_id
         frame = bytearray(4)
         frame += _REQUEST_HEADER.pack(request.api_key, version, self._correlation_id, len(client_id))
         frame += client_id
@@ -117,14 +154,18 @@ class Connection:
         body = self._receive_body(pending, is_flexible(response, pending.version), deadline)
         return self._decode(response, pending.version, body)
 
-    def _receive_body(self, pending: Pending, flexible: bool, deadline: float) -> memoryview:
+    def receive_bytes(self, pending: Pending, response: type[Response], deadline: float, landing: Landing) -> memoryview:
+        """The answer as it came, for those who read it themselves; good until `landing` is used again."""
+        return self._receive_body(pending, is_flexible(response, pending.version), deadline, landing)
+
+    def _receive_body(self, pending: Pending, flexible: bool, deadline: float, landing: Landing | None = None) -> memoryview:
         if not self._pending or self._pending[0] is not pending:
             raise AssertionError("answers are read in the order of their requests")
         (size,) = _SIZE.unpack(self._read(4, pending.name, deadline))
         if not 4 <= size <= MAX_RESPONSE_BYTES:
             self.close()
             raise ProtocolViolation(f"{self.address} does not speak the Kafka protocol; check the address and the port")
-        frame = self._read(size, pending.name, deadline)
+        frame = self._read(size, pending.name, deadline, landing)
         self._pending.popleft()
         (correlation_id,) = _SIZE.unpack_from(frame)
         if correlation_id != pending.correlation_id:
@@ -136,7 +177,7 @@ class Connection:
                 start = skip_tagged_fields(frame, 4, size)
             except (MalformedMessage, IndexError):
                 raise self._malformed(pending.name) from None
-        return memoryview(frame)[start:]
+        return frame[start:]
 
     def _decode(self, response: type[R], version: int, body: memoryview) -> R:
         try:
@@ -161,22 +202,35 @@ class Connection:
             theirs = self._versions.get(ApiVersionsRequest.api_key, (0, 0))[1]
             version = max(0, min(version - 1, theirs))
 
-    def _read(self, size: int, what: str, deadline: float) -> bytearray:
-        """Grows as bytes arrive: a length that lies costs no memory."""
-        data = bytearray()
+    def _say_who_we_are(self, sasl: Sasl, deadline: float) -> None:
+        self._known_until = float("inf")
+        lifetime_s = authenticate(self, sasl, deadline)
+        if lifetime_s > 0:  # in good time, since the server counts from its own clock and cuts us off
+            self._known_until = time.monotonic() + lifetime_s * 0.8
+
+    def _read(self, size: int, what: str, deadline: float, landing: Landing | None = None) -> memoryview:
+        """Its memory grows as bytes arrive: a length that lies costs none."""
+        room = memoryview(bytearray(min(size, _CHUNK_BYTES))) if landing is None else landing.room(size)
+        filled = 0
         try:
-            while len(data) < size:
+            while filled < size:
+                if filled == len(room):
+                    larger = memoryview(bytearray(min(size, 2 * filled)))
+                    larger[:filled] = room
+                    room = larger
+                    if landing is not None:
+                        landing.keep(room)
                 self._socket.settimeout(self._remaining(deadline, what))
-                chunk = self._socket.recv(min(size - len(data), _CHUNK_BYTES))
-                if not chunk:
+                count = self._socket.recv_into(room[filled:size])
+                if not count:
                     raise ConnectionResetError
-                data += chunk
+                filled += count
         except OSError as error:
             raise self._broken(error, what) from None
         except BaseException:
             self.close()
             raise
-        return data
+        return room[:size]
 
     def _remaining(self, deadline: float, what: str) -> float:
         remaining = deadline - time.monotonic()

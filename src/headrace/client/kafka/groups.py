@@ -207,17 +207,20 @@ def committed_offsets(
 def commit_offsets(
     cluster: Cluster,
     group: str,
-    offsets: Mapping[TopicPartition, int],
+    offsets: Mapping[TopicPartition, int | Committed],
     *,
     generation: int = _NO_GENERATION,
     member_id: str = "",
 ) -> None:
     """As a member of its group, or from outside while it has none."""
     topics: dict[str, OffsetCommitRequestTopic] = {}
-    for (name, index), offset in sorted(offsets.items()):
+    for (name, index), given in sorted(offsets.items(), key=lambda item: item[0]):
+        one = given if isinstance(given, Committed) else Committed(given)
         topic = topics.setdefault(name, OffsetCommitRequestTopic(name=name))
         topic.partitions.append(
-            OffsetCommitRequestPartition(partition_index=index, committed_offset=offset, committed_metadata="")
+            OffsetCommitRequestPartition(
+                partition_index=index, committed_offset=one.offset, committed_metadata=one.metadata or ""
+            )
         )
     request = OffsetCommitRequest(
         group_id=group,

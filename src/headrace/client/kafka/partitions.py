@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from headrace.client.kafka.cluster import Cluster
-from headrace.client.kafka.connection import Connection
 from headrace.client.kafka.errors import RETRIABLE, ProtocolViolation, Refused
 from headrace.kafka.codec.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from headrace.client.kafka.cluster import Cluster
+    from headrace.client.kafka.connection import Connection
 
 T = TypeVar("T")
 

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from headrace.client.kafka.aborted import AbortedTransactions
 from headrace.client.kafka.cluster import FIRST_PAUSE_S, LONGEST_PAUSE_S, Cluster
 from headrace.client.kafka.connection import Connection, Pending
 from headrace.client.kafka.errors import (
@@ -29,8 +30,7 @@ from headrace.kafka.codec.errors import ErrorCode
 from headrace.kafka.codec.fields import NO_UUID
 from headrace.kafka.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
 from headrace.record import BatchError
-from headrace.record.batch import BatchHeader, TimestampType, batches, decode_batch
-from headrace.record.control import ControlType, control_type
+from headrace.record.batch import TimestampType, batches, decode_batch
 from headrace.record.event import Header
 
 MAX_WAIT_S = 0.5
@@ -191,7 +191,9 @@ class Reader:
         self.ends[partition] = one.last_stable_offset if committed else one.high_watermark
         if not one.records:
             return
-        aborted = _Aborted(one) if committed else None
+        aborted = None
+        if committed:
+            aborted = AbortedTransactions((abort.first_offset, abort.producer_id) for abort in one.aborted_transactions or ())
         position = self.positions[partition]
         whole = False
         try:
@@ -199,7 +201,7 @@ class Reader:
                 whole = True
                 if header.last_offset < position:
                     continue
-                if not _dropped(header, batch, aborted):
+                if not (header.control if aborted is None else aborted.drops(header, batch)):
                     kind = "append" if header.timestamp_type is TimestampType.LOG_APPEND_TIME else "create"
                     records += [
                         Received(*partition, offset, when, kind, key, value, headers)
@@ -221,33 +223,3 @@ class Reader:
             raise Refused(f"{partition}", ErrorCode.OFFSET_OUT_OF_RANGE, f"offset {expected} is beyond the end, which is {end}")
         self.gaps.append(Gap(partition, expected, start))
         self.positions[partition] = start
-
-
-class _Aborted:
-    """The producers whose transaction, aborted in the end, is open at the point reached."""
-
-    def __init__(self, one: PartitionData) -> None:
-        found = [(abort.first_offset, abort.producer_id) for abort in one.aborted_transactions or ()]
-        self._ahead = sorted(found, reverse=True)
-        self._open: set[int] = set()
-
-    def advance(self, header: BatchHeader) -> None:
-        while self._ahead and self._ahead[-1][0] <= header.last_offset:
-            self._open.add(self._ahead.pop()[1])
-
-    def covers(self, header: BatchHeader) -> bool:
-        return header.transactional and header.producer_id in self._open
-
-    def end(self, producer_id: int) -> None:
-        self._open.discard(producer_id)
-
-
-def _dropped(header: BatchHeader, batch: memoryview, aborted: _Aborted | None) -> bool:
-    if aborted is not None:
-        aborted.advance(header)
-    if header.control:
-        records = decode_batch(batch)
-        if aborted is not None and records and control_type(records[0]) is ControlType.ABORT:
-            aborted.end(header.producer_id)
-        return True
-    return aborted is not None and aborted.covers(header)
