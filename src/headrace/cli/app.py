@@ -24,8 +24,9 @@ from headrace.cli.session import (
     report_error,
 )
 
-VERBS = ("produce", "consume")  # commands of their own
-NOUNS = ("topic", *VERBS, "group", "queue", "exchange", "binding", "policy", "vhost", "definitions", "connection", "route")
+VERBS = ("produce", "consume", "demo")  # commands of their own
+_MANAGED = ("queue", "exchange", "binding", "policy", "vhost", "definitions", "connection", "route")
+NOUNS = ("topic", "produce", "consume", "group", *_MANAGED, "pipeline", "demo")
 
 
 def make_app(nouns: Collection[str] = NOUNS) -> typer.Typer:
@@ -47,7 +48,7 @@ def make_app(nouns: Collection[str] = NOUNS) -> typer.Typer:
         if noun in nouns:
             module = import_module(f"headrace.cli.{noun}")
             if noun in VERBS:
-                add_command(app, noun, getattr(module, noun))
+                add_command(app, noun, getattr(module, noun), speaks_kafka=noun != "demo")
             else:
                 app.add_typer(module.app, name=noun)
     return app

@@ -1,0 +1,177 @@
+"""`headrace demo`: a server, live events of a bank, and a pipeline of the gallery on Spark with its result in the terminal.
+
+The server and the pipeline are processes of their own, started as anybody would start them; the events come from a thread here.
+Where Java or PySpark is missing the rest runs all the same. Ctrl-C, SIGTERM or `--for` end the pipeline, then the server.
+"""
+
+from __future__ import annotations
+
+import signal
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from headrace.cli.children import Child
+from headrace.cli.session import CommandError, Session, Stopped, complain
+
+if TYPE_CHECKING:
+    from headrace.cli.demo_view import View
+    from headrace.spark.runner.feeding import BackgroundFeed
+
+PIPELINE, DOMAIN, TABLE, TOP = "banking.balances", "banking", "balances", 10
+READY_S = 30.0
+PIPELINE_GRACE_S, SERVER_GRACE_S = 30.0, 20.0
+LOOK_S, SHOW_S = 0.1, 1.0
+QUICK = "spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1"  # a demo is about the first minute, not about the last
+
+_LISTENER = "HOST:PORT"
+
+
+def demo(
+    session: Session,
+    data: Annotated[Path, typer.Option("--data", metavar="DIR", help="Where everything is kept.")] = Path("data"),
+    kafka: Annotated[str | None, typer.Option("--kafka", metavar=_LISTENER, help="As in 'headrace serve'.")] = None,
+    amqp: Annotated[str | None, typer.Option("--amqp", metavar=_LISTENER, help="As in 'headrace serve'.")] = None,
+    http: Annotated[str | None, typer.Option("--http", metavar=_LISTENER, help="As in 'headrace serve'.")] = None,
+    rate: Annotated[float, typer.Option("--rate", metavar="N", min=0.1, help="Events a second.")] = 20.0,
+    for_s: Annotated[
+        float | None, typer.Option("--for", metavar="SECONDS", min=0.001, help="End after this long.", show_default=False)
+    ] = None,
+) -> None:
+    """Start a server, live events and a pipeline on Spark, and show its result."""
+    listeners = [part for name, at in (("kafka", kafka), ("amqp", amqp), ("http", http)) if at for part in (f"--{name}", at)]
+    Demo(session, data, listeners, rate, for_s).run()
+
+
+class Demo:
+    def __init__(self, session: Session, data: Path, listeners: list[str], rate: float, for_s: float | None) -> None:
+        from headrace.cli.demo_view import view
+
+        self._data = data
+        self._listeners = listeners
+        self._rate = rate
+        self._deadline = float("inf") if for_s is None else time.monotonic() + for_s
+        self._view: View = view(session)
+        self._logs = data / "pipelines"
+        self._server: Child | None = None
+        self._pipeline: Child | None = None
+        self._feed: BackgroundFeed | None = None
+        self._tables: str | None = None
+        self._failed = False
+        self._complained: str | None = None
+
+    def run(self) -> None:
+        signal.signal(signal.SIGHUP, signal.getsignal(signal.SIGTERM))  # the terminal was closed
+        try:
+            self._run()
+        finally:
+            self._view.close()
+            self._end()
+        if self._failed:
+            raise CommandError(f"{PIPELINE} did not run to the end; see {self._logs}")
+
+    def _run(self) -> None:
+        kafka = self._start_server()
+        self._start_feed(kafka)
+        self._start_pipeline(kafka)
+        next_show = 0.0
+        while time.monotonic() < self._deadline:
+            self._look()
+            if time.monotonic() >= next_show:
+                self._show()
+                next_show = time.monotonic() + SHOW_S
+            time.sleep(LOOK_S)
+        self._look()
+        self._show(last=True)
+
+    # Starting
+
+    def _start_server(self) -> str:
+        arguments = ["serve", "--json", "--data", str(self._data), *self._listeners]
+        self._server = Child("the server", arguments, self._logs / "serve.log")
+        deadline = time.monotonic() + READY_S
+        while time.monotonic() < deadline:
+            if ready := self._server.news():
+                self._view.server(ready[0], self._data)
+                return str(ready[0]["kafka"])
+            if self._server.code is not None:
+                raise CommandError(self._server.last_words().removeprefix("headrace serve: "))
+            time.sleep(0.02)
+        raise CommandError(f"the server was not ready after {READY_S:g} s; see {self._server.log}")
+
+    def _start_feed(self, kafka: str) -> None:
+        from headrace.spark.runner.feeding import BackgroundFeed
+
+        self._feed = BackgroundFeed(kafka, DOMAIN, self._rate)
+        self._view.feed(DOMAIN, self._rate)
+
+    def _start_pipeline(self, kafka: str) -> None:
+        from headrace.spark.java import SparkUnavailable, require_spark
+
+        try:
+            require_spark()
+        except SparkUnavailable as missing:
+            self._view.without_spark(str(missing))
+            return
+        arguments = ["pipeline", "run", PIPELINE, "--data", str(self._data), "--server", kafka, "--json", "--conf", QUICK]
+        self._pipeline = Child(PIPELINE, arguments, self._logs / "run.log")
+        self._view.pipeline(PIPELINE)
+
+    # While it runs
+
+    def _look(self) -> None:
+        assert self._server is not None
+        if self._pipeline is not None:
+            for line in self._pipeline.news():
+                self._take(line)
+            if self._pipeline.code is not None:
+                self._failed = True
+                self._view.trouble(f"{PIPELINE} has ended: {self._pipeline.last_words()}")
+                self._pipeline = None
+        if self._feed is not None and self._feed.trouble is not None and self._complained != self._feed.trouble:
+            self._complained = self._feed.trouble
+            self._view.trouble(f"the events have stopped: {self._feed.trouble}")
+        if self._server.code is not None:
+            raise CommandError(f"the server has ended with code {self._server.code}: {self._server.last_words()}")
+
+    def _take(self, line: dict[str, Any]) -> None:
+        if "run" in line:
+            self._tables = str(line["run"]["tables"])
+            self._view.running(line["run"])
+        elif "progress" in line:
+            self._view.progress(line["progress"])
+
+    def _show(self, *, last: bool = False) -> None:
+        self._view.result(self._rows(), self._feed.sent if self._feed else 0, last=last)
+
+    def _rows(self) -> list[dict[str, Any]]:
+        """The greatest balances; nothing before the first batch has made the table."""
+        if self._tables is None:
+            return []
+        from headrace.spark.tables import TableError, rows
+
+        try:
+            found = rows(self._tables, TABLE)
+        except TableError:
+            return []
+        return sorted(found, key=lambda row: row["balance"], reverse=True)[:TOP]
+
+    # Ending
+
+    def _end(self) -> None:
+        """In order: those who read and write, then the server. A second signal does not wait."""
+        children = [(self._pipeline, PIPELINE_GRACE_S), (self._server, SERVER_GRACE_S)]
+        try:
+            if self._feed is not None:
+                self._feed.close()
+            for child, grace_s in children:
+                if child is not None and not child.end(grace_s):
+                    complain(f"headrace: {child.name} did not end in {grace_s:g} s and was killed")
+        except Stopped:
+            for child, _ in children:
+                if child is not None and child.code is None:
+                    child.kill()
+            raise
+        self._view.ended(self._feed.sent if self._feed else 0)

@@ -1,0 +1,1 @@
+"""A web shop: visits, funnel, recommendations, orders."""

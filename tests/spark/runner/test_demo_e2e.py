@@ -1,0 +1,119 @@
+"""`headrace demo`: everything starts, the result is seen, everything ends."""
+
+import json
+import os
+import queue
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pyspark")
+
+from headrace.spark.java import SparkUnavailable, require_spark
+
+pytestmark = pytest.mark.timeout(600)
+PATIENCE_S = 400
+ANYWHERE = [part for name in ("kafka", "amqp", "http") for part in (f"--{name}", "127.0.0.1:0")]
+
+
+class Demo:
+    def __init__(self, data: Path, *arguments: str, **environment: str) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "headrace", "demo", "--data", str(data), *ANYWHERE, *arguments],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=os.environ | environment,
+        )
+        self._lines: queue.Queue[bytes] = queue.Queue()
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            self._lines.put(line)
+        self._lines.put(b"")
+
+    def until(self, wanted: Callable[[str], bool]) -> str:
+        said: list[str] = []
+        deadline = time.monotonic() + PATIENCE_S
+        while line := self._lines.get(timeout=PATIENCE_S).decode():
+            assert time.monotonic() < deadline, "not in time:\n" + "".join(said)
+            said.append(line)
+            if wanted(line):
+                return line
+        raise AssertionError("it ended before that:\n" + "".join(said))
+
+    def end(self, number: int) -> tuple[int, str]:
+        self.process.send_signal(number)
+        code = self.process.wait(PATIENCE_S)
+        assert self.process.stderr is not None
+        return code, self.process.stderr.read().decode()
+
+
+@pytest.fixture
+def demo(tmp_path: Path) -> Iterator[Callable[..., Demo]]:
+    started: list[Demo] = []
+
+    def call(*arguments: str, **environment: str) -> Demo:
+        started.append(Demo(tmp_path / "data", *arguments, **environment))
+        return started[-1]
+
+    yield call
+    for one in started:
+        if one.process.poll() is None:
+            one.process.terminate()
+            one.process.wait(60)
+
+
+def is_closed(address: str) -> bool:
+    host, _, port = address.rpartition(":")
+    with socket.socket() as probe:
+        return probe.connect_ex((host, int(port))) != 0
+
+
+def test_balances_of_live_events_are_seen_and_everything_ends(demo: Callable[..., Demo], tmp_path: Path) -> None:
+    try:
+        require_spark()
+    except SparkUnavailable as missing:
+        pytest.skip(str(missing))
+    running = demo("--rate", "40", "--json")
+    server: dict[str, Any] = json.loads(running.until(lambda line: "server" in json.loads(line)))["server"]
+    run = json.loads(running.until(lambda line: "run" in json.loads(line)))["run"]
+    assert (run["pipeline"], run["server"]) == ("banking.balances", server["kafka"])
+    rows = json.loads(running.until(lambda line: bool(json.loads(line).get("rows"))))["rows"]
+    assert set(rows[0]) == {"account", "customer", "currency", "balance", "transactions", "last"}
+    amounts = [float(row["balance"]) for row in rows]
+    assert amounts == sorted(amounts, reverse=True)
+    code, said = running.end(signal.SIGTERM)
+    assert (code, said) == (143, "")
+    record = json.loads((tmp_path / "data" / "pipelines" / "banking.balances" / "run.json").read_text())
+    assert record["state"] == "stopped"
+    assert is_closed(server["kafka"])
+
+
+def test_without_java_it_says_so_and_starts_the_rest(demo: Callable[..., Demo], tmp_path: Path) -> None:
+    running = demo("--for", "3", JAVA_HOME=str(tmp_path / "no-java"))
+    running.until(lambda line: line.startswith("Headrace is ready. Kafka clients: 127.0.0.1:"))
+    words = running.until(lambda line: line.startswith("No pipeline: "))
+    assert f"Pipelines need Java 17 or newer: JAVA_HOME is {tmp_path / 'no-java'}, and there is no" in words
+    assert words.endswith("Everything but pipelines works without it.\n")
+    last = running.until(lambda line: line.startswith("Ended in good order after "))
+    assert int(last.split()[5]) > 0
+    assert running.process.wait(60) == 0
+
+
+def test_a_port_that_is_taken_is_said(demo: Callable[..., Demo], tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        running = demo("--kafka", address)
+        assert running.process.wait(60) == 1
+        assert running.process.stderr is not None
+        assert running.process.stderr.read().decode() == f"headrace: {address}: Address already in use\n"
