@@ -106,7 +106,7 @@ def _line(cells: Sequence[str]) -> str:
 def _figure(value: float | None, unit: str) -> str:
     if value is None:
         return "-"
-    if unit in ("req/s", "records/s", "msg/s") or (unit in ("MB/s", "MB", "µs", "") and value >= 100):
+    if unit in ("req/s", "records/s", "rows/s", "msg/s") or (unit in ("MB/s", "MB", "µs", "") and value >= 100):
         number = f"{value:,.0f}"
     elif unit in ("ms", "s", "x"):
         number = f"{value:.2f}"

@@ -19,6 +19,7 @@ from bench.cases import (
     raw_produce,
     round_trip,
     slow_reader,
+    spark_source,
     start_up,
     synced,
     transactions,
@@ -45,4 +46,5 @@ ALL: tuple[Case, ...] = (
     *amqp_latency.CASES,
     *amqp_backlog.CASES,
     *amqp_many.CASES,
+    *spark_source.CASES,
 )
