@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import datetime
 import random
+import uuid
 
 import pyarrow as pa
 import pytest
 from confluent_kafka import Producer as Confluent
+from tests.spark.brokers import Brokers
 from tests.spark.sink.writing import batch, rows, settings, values
 
 from headrace.client.kafka.errors import Refused, UnknownName
@@ -108,9 +110,21 @@ def test_a_record_that_is_too_large_is_an_error(brokers):
     assert len(values(brokers, topic)) == 5
 
 
-def test_a_topic_that_is_not_there_is_an_error(brokers):
+def test_a_topic_that_is_not_there_is_made_where_the_server_allows_it(brokers):
+    topic = f"made-{uuid.uuid4().hex[:10]}"
+    write_at_least_once(rows(3), settings(brokers, topic))
+    assert len(values(brokers, topic)) == 3
+
+
+def test_a_topic_that_can_not_be_made_is_an_error(brokers):
+    with pytest.raises(Refused, match="INVALID_TOPIC_EXCEPTION"):
+        write_at_least_once(rows(1), settings(brokers, "no such topic"))
+
+
+@pytest.mark.headrace(auto_create_topics_enable="false")
+def test_a_topic_that_may_not_be_made_is_an_error(headrace_server):
     with pytest.raises(UnknownName, match="there is no topic 'nowhere'"):
-        write_at_least_once(rows(1), settings(brokers, "nowhere"))
+        write_at_least_once(rows(1), settings(Brokers("headrace", headrace_server.kafka), "nowhere"))
 
 
 def test_a_row_without_a_topic_is_an_error(brokers):

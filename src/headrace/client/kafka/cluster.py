@@ -28,6 +28,7 @@ T = TypeVar("T")
 FIRST_PAUSE_S = 0.02
 LONGEST_PAUSE_S = 1.0
 CONNECT_TIMEOUT_S = 10.0
+_BEING_CREATED_S = 3.0  # Kafka says that it knows no such topic until it has made it
 _JUST_CREATED_S = 0.3  # a broker may hear of a new topic a moment after its creation was acknowledged
 
 
@@ -135,17 +136,18 @@ class Cluster:
             self.topics([name])
         return self._topics[name]
 
-    def topics(self, names: Iterable[str]) -> dict[str, TopicInfo]:
+    def topics(self, names: Iterable[str], *, create: bool = False) -> dict[str, TopicInfo]:
+        """With `create` those that do not exist are made, where the server allows it (auto.create.topics.enable)."""
         wanted = list(dict.fromkeys(names))
         missing = [name for name in wanted if name not in self._topics]
         if missing:
-            patience = time.monotonic() + _JUST_CREATED_S
-            self._topics.update(self.retry(lambda: self._ask_topics(missing, patience)))
+            patience = time.monotonic() + (_BEING_CREATED_S if create else _JUST_CREATED_S)
+            self._topics.update(self.retry(lambda: self._ask_topics(missing, patience, create)))
         return {name: self._topics[name] for name in wanted}
 
-    def _ask_topics(self, names: list[str], patience: float) -> dict[str, TopicInfo]:
+    def _ask_topics(self, names: list[str], patience: float, create: bool) -> dict[str, TopicInfo]:
         while True:
-            metadata, errors = self._ask_metadata(names)
+            metadata, errors = self._ask_metadata(names, create)
             unknown = [name for name in names if errors.get(name) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
             if not unknown or time.monotonic() > patience:
                 break
@@ -158,9 +160,9 @@ class Cluster:
                 raise ProtocolViolation(f"the server left topic '{name}' out of its answer")
         return metadata.topics
 
-    def _ask_metadata(self, topics: Iterable[str] | None) -> tuple[Metadata, dict[str, int]]:
+    def _ask_metadata(self, topics: Iterable[str] | None, create: bool = False) -> tuple[Metadata, dict[str, int]]:
         asked = None if topics is None else [MetadataRequestTopic(name=name) for name in topics]
-        request = MetadataRequest(topics=asked, allow_auto_topic_creation=False)
+        request = MetadataRequest(topics=asked, allow_auto_topic_creation=create)
         answer = self.any().call(request, MetadataResponse, self.deadline())
         self._brokers = {
             broker.node_id: Broker(broker.node_id, Address(broker.host, broker.port), broker.rack) for broker in answer.brokers

@@ -95,7 +95,7 @@ class Encoder:
         names, numbers = self._topics(chunk)
         key, value, partition = (_column(chunk, name) for name in ("key", "value", "partition"))
         headers, when = _column(chunk, "headers"), _column(chunk, "timestamp")
-        counts = [len(topic.partitions) for topic in self._cluster.topics(names).values()]
+        counts = [len(topic.partitions) for topic in self._cluster.topics(names, create=True).values()]
         firsts = [sum(counts[:place]) for place in range(len(counts))]
         keys = None if key is None else text_view(key)
         try:

@@ -20,8 +20,5 @@ def records(frame: DataFrame, topic: str, key: list[str]) -> DataFrame:
 
 def write_records(records: DataFrame, bootstrap: str) -> DataStreamWriter:
     """Writes records, each to the topic it names, exactly once: read the topics with read_committed."""
-    # The first batches of a windowed query have no rows, so they name no topic on which the sink could leave its marker of the
-    # query; later tasks must not take that for markers that are gone. Each task's own marker is in the transaction of its rows
-    # and is looked at as ever: a batch that is replayed is not written twice while the brokers keep markers.
-    options = {"kafka.bootstrap.servers": bootstrap, "delivery": "exactly-once", "missingMarkers": "write"}
+    options = {"kafka.bootstrap.servers": bootstrap, "delivery": "exactly-once"}
     return records.writeStream.format("headrace").options(**options)
