@@ -576,7 +576,7 @@ cdef inline bint is_ascii(const uint8_t* text, Py_ssize_t size) noexcept nogil:
 
 # Columns to records (the why is in pure_encode) ------------------------------------------------------------------------
 
-from headrace.spark.columns.pure_encode import NoSuchPartition
+from headrace.spark.columns.errors import NoSuchPartition
 
 
 cdef class View:

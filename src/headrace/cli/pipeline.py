@@ -211,11 +211,11 @@ def feed(
 ) -> None:
     """Write realistic events of a business to its topics."""
     with _explained():
-        from headrace.spark.runner.feeding import Feed, happenings
+        from headrace.spark.runner.feeding import Feed, happenings, tables
 
         moment = None if start is None else datetime.fromtimestamp(arguments.moment(start, "--start") / 1000, UTC)
         with session.cluster() as cluster:
-            made = Feed(cluster, happenings(domain, seed, moment), rate=rate, count=count)
+            made = Feed(cluster, happenings(domain, seed, moment), rate=rate, count=count, tables=tables(domain))
             try:
                 made.run(lambda: False)
             finally:

@@ -23,12 +23,10 @@ if TYPE_CHECKING:
 
 def submit(pipeline: Callable[..., Any], arguments: Sequence[str] | None = None) -> None:
     """Runs the pipeline until its queries end; an error of a query is raised."""
-    from contextlib import nullcontext
-
     from headrace.spark.runner.errors import BadSetting
     from headrace.spark.runner.settings import arguments as keywords
     from headrace.spark.runner.settings import own_settings, pairs
-    from headrace.spark.runner.starting import one_by_one
+    from headrace.spark.runner.starting import one_by_one, until_started
 
     options = _options(arguments, own_settings(pipeline))
     filled = {name: value for name in ("bootstrap", "checkpoint", "tables") if (value := getattr(options, name)) is not None}
@@ -37,8 +35,8 @@ def submit(pipeline: Callable[..., Any], arguments: Sequence[str] | None = None)
     except BadSetting as error:
         raise SystemExit(f"{error}") from None
     spark = _session(options.name or os.path.basename(sys.argv[0]))
-    settled = one_by_one(spark, lambda query: query.awaitTermination(), available_now=True)
-    with settled if options.available_now else nullcontext():
+    settle = (lambda query: query.awaitTermination()) if options.available_now else until_started
+    with one_by_one(spark, settle, available_now=options.available_now):
         pipeline(spark, **chosen)
     _await_all(spark)
     spark.stop()

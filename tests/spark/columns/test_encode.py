@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from headrace.record.batch import decode_batch, wrap_records
 from headrace.record.partitioner import partition_for_key
 from headrace.spark.columns import pure_encode
-from headrace.spark.columns.pure_encode import NoSuchPartition
+from headrace.spark.columns.errors import NoSuchPartition
 from headrace.spark.columns.views import headers_view, numbers_view, text_view, times_view
 
 try:

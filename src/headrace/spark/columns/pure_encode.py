@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Literal
 from headrace.record.partitioner import murmur2
 from headrace.record.pure.records import encode_records
 from headrace.record.varint import write_varint, write_varlong
+from headrace.spark.columns.errors import NoSuchPartition
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,15 +25,6 @@ if TYPE_CHECKING:
     from headrace.spark.columns.layout import Bytes, EncodedTarget, HeadersView, NumbersView, TextView
 
 RECORD_OVERHEAD = 21  # at most: length, attributes, two deltas, key length, value length, header count
-
-
-class NoSuchPartition(ValueError):
-    """A row asks for a partition that its topic does not have: `topic` is its number among `counts`."""
-
-    def __init__(self, topic: int, partition: int) -> None:
-        super().__init__(topic, partition)
-        self.topic = topic
-        self.partition = partition
 
 
 def choose_targets(

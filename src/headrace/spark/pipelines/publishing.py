@@ -7,7 +7,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -24,9 +23,6 @@ if TYPE_CHECKING:
 
 COMPACTED: Mapping[str, str] = {"cleanup.policy": "compact"}
 PLAIN: Mapping[str, str] = {}
-BEGINNING = "Initializing"  # how Spark's words about a query begin until it has its sources
-LONGEST_START_S = 60.0  # then the next query is started all the same
-START_POLL_S = 0.05
 
 
 def published(frame: DataFrame, key: Sequence[str]) -> DataFrame:
@@ -56,18 +52,10 @@ def publish_changes(frame: DataFrame, bootstrap: str, topic: str, key: Sequence[
 
 
 def start(writer: DataStreamWriter, checkpoint: str, every: str, mode: str = "append") -> StreamingQuery:
-    """Starts a query and returns when it has its sources. Its name is the last part of its checkpoint folder's path.
-
-    Each source has a Python process of its own, to which Spark gives ten seconds to begin; several queries that begin at once
-    on a busy machine would make each other miss that."""
+    """Starts a query. Its name is the last part of its checkpoint folder's path."""
     name = checkpoint.rstrip("/").rpartition("/")[2]
-    query = (
-        writer.queryName(name).outputMode(mode).option("checkpointLocation", checkpoint).trigger(processingTime=every).start()
-    )
-    deadline = time.monotonic() + LONGEST_START_S
-    while query.isActive and query.status["message"].startswith(BEGINNING) and time.monotonic() < deadline:
-        time.sleep(START_POLL_S)
-    return query
+    named = writer.queryName(name).outputMode(mode).option("checkpointLocation", checkpoint)
+    return named.trigger(processingTime=every).start()
 
 
 def ensure_topics(bootstrap: str, topics: Mapping[str, Mapping[str, str]], partitions: int = SERVER_DEFAULT) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from datetime import UTC, datetime
 from importlib import import_module
 from itertools import islice
@@ -38,12 +38,27 @@ def happenings(domain: str, seed: int | None = None, start: datetime | None = No
     return found
 
 
+def tables(domain: str) -> Collection[str]:
+    """Those of its topics that are tables: the last event of a key is what holds."""
+    found: Collection[str] = import_module(f"{GALLERY}.{domain}.events").TABLES
+    return found
+
+
 class Feed:
-    """Sends happenings, the first `ahead` of them at once; `sent` counts those that the server has acknowledged."""
+    """Sends happenings, the first `ahead` of them at once; `sent` counts those that the server has acknowledged. Topics that do
+    not exist are made; those among `tables` are compacted."""
 
     def __init__(
-        self, cluster: Cluster, source: Iterator[Happening], *, rate: float = RATE, count: int | None = None, ahead: int = 0
+        self,
+        cluster: Cluster,
+        source: Iterator[Happening],
+        *,
+        rate: float = RATE,
+        count: int | None = None,
+        ahead: int = 0,
+        tables: Collection[str] = (),
     ) -> None:
+        self._tables = tables
         self._cluster = cluster
         self._ahead = ahead
         self._producer = Producer(cluster)
@@ -80,7 +95,7 @@ class Feed:
 
     def _ensure(self, topic: str) -> None:
         try:
-            create_topic(self._cluster, topic)
+            create_topic(self._cluster, topic, configs={"cleanup.policy": "compact"} if topic in self._tables else {})
         except Refused as refused:
             if refused.code != ErrorCode.TOPIC_ALREADY_EXISTS:
                 raise
@@ -93,7 +108,7 @@ class BackgroundFeed:
 
     def __init__(self, server: str, domain: str, rate: float) -> None:
         self._cluster = Cluster(server)
-        self._feed = Feed(self._cluster, happenings(domain), rate=rate, ahead=_AHEAD)
+        self._feed = Feed(self._cluster, happenings(domain), rate=rate, ahead=_AHEAD, tables=tables(domain))
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"feed-{domain}", daemon=True)
         self.trouble: str | None = None

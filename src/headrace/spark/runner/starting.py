@@ -8,6 +8,7 @@ a query that reads what an earlier one of the same pipeline wrote finds all of i
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,18 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
+
+_NOT_YET, _STARTING_S = "Initializing", 30.0  # "Initializing StreamExecution", then "Initializing sources"
+_LOOK_S = 0.05
+
+
+def until_started(query: StreamingQuery, given_up: Callable[[], bool] = lambda: False) -> None:
+    """Until it has found its sources, or ended, or taken too long over it."""
+    deadline = time.monotonic() + _STARTING_S
+    while query.isActive and query.status["message"].startswith(_NOT_YET) and not given_up():
+        if time.monotonic() >= deadline:
+            return
+        time.sleep(_LOOK_S)
 
 
 @contextmanager

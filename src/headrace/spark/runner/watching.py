@@ -18,13 +18,13 @@ from headrace.spark.runner.errors import PipelineFailed
 from headrace.spark.runner.failing import useful_line
 from headrace.spark.runner.home import FAILED, FINISHED, RUNNING, STOPPED
 from headrace.spark.runner.progress import QueryStatus, utc_now
+from headrace.spark.runner.starting import until_started
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 POLL_S = 0.5
 _LOOK_S = 0.05  # how soon a signal is noticed
-_NOT_YET, _STARTING_S = "Initializing", 30.0  # "Initializing StreamExecution", then "Initializing sources"
 
 
 class Spectator(Protocol):
@@ -72,11 +72,7 @@ class Watch:
     def until_started(self, query: StreamingQuery) -> None:
         """Until it has found its sources, or ended, or taken too long over it."""
         self.add(query)
-        deadline = time.monotonic() + _STARTING_S
-        while query.isActive and query.status["message"].startswith(_NOT_YET) and not self._ending.due:
-            if time.monotonic() >= deadline:
-                return
-            time.sleep(_LOOK_S)
+        until_started(query, lambda: self._ending.due)
 
     def until_ended(self, queries: Iterable[StreamingQuery]) -> bool:
         """Until all of these have ended: True, or until the run should end: False. PipelineFailed when one fails."""

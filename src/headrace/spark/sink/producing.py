@@ -20,7 +20,7 @@ import pyarrow as pa
 from headrace.client.kafka.partitioner import StickyChoice
 from headrace.client.kafka.partitions import TopicPartition
 from headrace.client.kafka.sending import EncodedRecords
-from headrace.spark.columns.pure_encode import NoSuchPartition
+from headrace.spark.columns.errors import NoSuchPartition
 from headrace.spark.columns.twin import choose_targets, encode_rows
 from headrace.spark.columns.views import headers_view, numbers_view, size_bytes, text_view, times_view
 

@@ -41,6 +41,7 @@ from headrace.spark.pipelines.banking.world import (
 from headrace.spark.pipelines.happening import Happening
 
 CUSTOMERS, TRANSACTIONS = "bank.customers", "bank.transactions"
+TABLES = (CUSTOMERS,)  # of each customer the last event holds
 START = datetime(2026, 1, 1, tzinfo=UTC)
 CASH_THRESHOLD = Decimal(10_000)
 

@@ -32,6 +32,7 @@ from headrace.spark.pipelines.shop.catalogue import BY_NUMBER, CATALOGUE
 
 PRODUCTS, CLICKS, ORDERS = "shop.products", "shop.clicks", "shop.orders"
 PAYMENTS, SHIPMENTS, DELIVERIES = "shop.payments", "shop.shipments", "shop.deliveries"
+TABLES = (PRODUCTS,)  # of each product the last event holds
 TOPICS = (PRODUCTS, CLICKS, ORDERS, PAYMENTS, SHIPMENTS, DELIVERIES)
 
 START = datetime(2026, 3, 2, 8, 0, tzinfo=UTC)
