@@ -186,7 +186,7 @@ def cost(given: argparse.Namespace) -> dict[str, Any]:
         for partition, end in ends.items():
             for batch in fetching.read_piece(cluster, Piece(*partition, 0, end), ReadSettings()):
                 count += batch.num_rows
-        whole.append((time.process_time() - began) * 1e6 / max(1, count))
+        whole.append((time.process_time() - began) * 1e9 / max(1, count))
     connection, landing = cluster.open(topic.partitions[0].leader), Landing(fetching.FETCH_BYTES)
     wish = FetchWish(topic, 0, 0, fetching.FETCH_BYTES, 500, Isolation.READ_COMMITTED)
     answer = receive_fetch(connection, send_fetch(connection, wish, cluster.deadline()), cluster.deadline(), landing)
@@ -198,8 +198,8 @@ def cost(given: argparse.Namespace) -> dict[str, Any]:
         decoder.fill()
         count = decoder.rows
         BatchMaker(given.topic, 0).make(decoder.take())
-        decoding.append((time.process_time() - began) * 1e6 / max(1, count))
-    return {"fetch_and_decode_us": median(whole[given.warm :]), "decode_us": median(decoding)}
+        decoding.append((time.process_time() - began) * 1e9 / max(1, count))
+    return {"fetch_and_decode_ns": median(whole[given.warm :]), "decode_ns": median(decoding)}
 
 
 def main() -> None:
@@ -223,7 +223,18 @@ def main() -> None:
         measured = {"rows": rows, "latency": latency}[given.load](spark, given)
     finally:
         spark.stop()
+        _await_java()
     print(json.dumps(measured))
+
+
+def _await_java() -> None:
+    """What Java used counts as ours only when it has ended."""
+    from pyspark import SparkContext
+
+    gateway: Any = SparkContext._gateway
+    gateway.shutdown()
+    gateway.proc.stdin.close()
+    gateway.proc.wait()
 
 
 if __name__ == "__main__":

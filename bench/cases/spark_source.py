@@ -55,13 +55,13 @@ def measure_rates(rig: Rig) -> Measured:
             measured[f"{sink}_{name}_core"] = said["rows"] / said["cpu_seconds"]
             if name == "ours" and sink == "noop":
                 measured["worker_mb"] = said["worker_peak_bytes"] / 1e6
-                measured["spark_us"] = said["cpu_seconds"] * 1e6 / said["rows"]
+                measured["spark_ns"] = said["cpu_seconds"] * 1e9 / said["rows"]
         for name in ("default", "tuned"):
             measured[f"{sink}_to_{name}"] = measured[f"{sink}_ours"] / measured[f"{sink}_{name}"]
     cost = load(rig, "cost", "headrace", "rows")
-    measured["decode_us"] = cost["decode_us"]
-    measured["fetch_us"] = cost["fetch_and_decode_us"] - cost["decode_us"]
-    measured["hand_over_us"] = measured.pop("spark_us") - cost["fetch_and_decode_us"]
+    measured["decode_ns"] = cost["decode_ns"]
+    measured["fetch_ns"] = cost["fetch_and_decode_ns"] - cost["decode_ns"]
+    measured["hand_over_ns"] = measured.pop("spark_ns") - cost["fetch_and_decode_ns"]
     return measured
 
 
@@ -124,9 +124,9 @@ CASES = (
         rows=(
             *_rates("noop", "into nothing"),
             *_rates("count", "windowed count"),
-            Row("fetch_us", "CPU a row: fetch", "µs", better="less"),
-            Row("decode_us", "CPU a row: decoding", "µs", better="less"),
-            Row("hand_over_us", "CPU a row: hand-over and Spark", "µs", better="less"),
+            Row("fetch_ns", "CPU a row: fetch", "ns", better="less"),
+            Row("decode_ns", "CPU a row: decoding", "ns", better="less"),
+            Row("hand_over_ns", "CPU a row: hand-over and Spark", "ns", better="less"),
             Row("worker_mb", "a Python worker's most memory", "MB", better="less"),
         ),
     ),
