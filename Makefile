@@ -29,7 +29,7 @@ run: setup
 
 test: setup
 	HEADRACE_PURE=1 $(BIN)/python -m pytest -q -n auto tests/log tests/broker tests/kafka/test_frames.py tests/interop/test_kafka_python.py
-	$(BIN)/python -m pytest -n auto --dist loadgroup
+	$(BIN)/python -m pytest -n auto
 
 check: setup
 	$(BIN)/ruff check .

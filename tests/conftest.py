@@ -10,13 +10,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--seed", type=int, default=None, help="repeat a campaign of tests/soak with the seed it printed")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Everything with Spark on one worker: one session for all, and two JVMs would starve each other."""
-    for item in items:
-        if "spark" in str(item.path.relative_to(item.config.rootpath)):
-            item.add_marker(pytest.mark.xdist_group("spark"))
-
-
 @pytest.fixture(scope="session")
 def headrace_settings() -> dict[str, object]:
     """Groups that settle at once and may have short sessions, so that tests of a crashed member need not wait."""
