@@ -42,7 +42,7 @@ bench: setup
 
 soak: setup
 	HEADRACE_SOAK=1 $(BIN)/python -m pytest -q -n auto tests/log
-	$(BIN)/python -m pytest -q tests/soak tests/kafka --soak
+	$(BIN)/python -m pytest -q tests/soak tests/kafka tests/spark/tables --soak
 
 speed: setup
 	$(BIN)/python setup.py -q build_ext --inplace
