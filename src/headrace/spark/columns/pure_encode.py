@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     from headrace.spark.columns.layout import Bytes, EncodedTarget, HeadersView, NumbersView, TextView
 
-RECORD_OVERHEAD = 21  # at most: length, attributes, two deltas, key length, value length, header count
-
 
 def choose_targets(
     rows: int,
