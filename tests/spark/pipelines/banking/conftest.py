@@ -17,8 +17,9 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamWriter
+from tests.spark.brokers import Brokers
 
-from headrace.client.kafka import Cluster, Producer, Reader, TopicPartition, end_offsets, start_offsets
+from headrace.client.kafka import Cluster, Producer
 from headrace.record.event import Event
 from headrace.spark.pipelines.banking.events import CUSTOMERS, TRANSACTIONS
 from headrace.spark.pipelines.happening import Happening
@@ -72,14 +73,7 @@ class Bank:
 
     def topic(self, name: str) -> list[dict[str, Any]]:
         """The values of what is committed, partition by partition."""
-        partitions = [TopicPartition(name, one.index) for one in self._cluster.topic(name).partitions]
-        ends = end_offsets(self._cluster, partitions)
-        reader = Reader(self._cluster, start_offsets(self._cluster, partitions))
-        records = []
-        while any(reader.positions[one] < ends[one] for one in partitions):
-            records += reader.poll()
-        reader.close()
-        return [json.loads(one.value) for one in sorted(records, key=lambda one: (one.partition, one.offset)) if one.value]
+        return [json.loads(one.value) for one in Brokers("headrace", self.bootstrap).records(name) if one.value]
 
     def table(self, name: str) -> list[dict[str, Any]]:
         return rows(self.tables, name)

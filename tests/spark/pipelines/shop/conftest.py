@@ -15,8 +15,9 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
+from tests.spark.brokers import Brokers
 
-from headrace.client.kafka import Cluster, Producer, Reader, TopicPartition, end_offsets, start_offsets
+from headrace.client.kafka import Cluster, Producer
 from headrace.record.event import Event
 from headrace.spark.pipelines.happening import Happening
 from headrace.spark.pipelines.publishing import COMPACTED, ensure_topics
@@ -61,13 +62,7 @@ class Shop:
 
     def topic(self, name: str) -> list[tuple[str, dict[str, Any]]]:
         """Keys and values of what is committed, in the order of each partition."""
-        partitions = [TopicPartition(name, one.index) for one in self._cluster.topic(name).partitions]
-        ends = end_offsets(self._cluster, partitions)
-        reader = Reader(self._cluster, start_offsets(self._cluster, partitions))
-        records = []
-        while any(reader.positions[one] < ends[one] for one in partitions):
-            records += reader.poll()
-        reader.close()
+        records = Brokers("headrace", self.bootstrap).records(name)
         return [((record.key or b"").decode(), json.loads(record.value or b"null")) for record in records]
 
     def table(self, name: str) -> list[dict[str, Any]]:
