@@ -10,7 +10,7 @@ else:
     extensions = cythonize(
         [
             Extension(f"headrace.{name}", [f"src/headrace/{name}.pyx"], extra_compile_args=["-O3"], optional=True)
-            for name in ("_speed", "_compact", "_amqp", "_columns")
+            for name in ("_speed", "_compact", "_amqp", "_columns", "_zeromq")
         ],
         language_level=3,
     )

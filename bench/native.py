@@ -17,6 +17,10 @@ def loadgen() -> Path:
     return _compiled("loadgen")
 
 
+def httpload() -> Path:
+    return _compiled("httpload")
+
+
 def rdload() -> Path:
     library = librdkafka()
     return _compiled("rdload", str(library), f"-Wl,-rpath,{library.parent}", newer_than=library)

@@ -67,6 +67,7 @@ class Server:
     output: Path
     spawned_at: float  # time.perf_counter()
     amqp_port: int = field(default=0, kw_only=True)  # 0: it does not speak AMQP
+    http_port: int = field(default=0, kw_only=True)  # 0: it does not speak HTTP
 
     @property
     def bootstrap(self) -> str:
@@ -152,6 +153,7 @@ def start_headrace(
             said = _ready_line(server, deadline_s)
             server.port = _port_in(said["kafka"])
             server.amqp_port = _port_in(said["amqp"]) if said.get("amqp") else 0
+            server.http_port = _port_in(said["http"]) if said.get("http") else 0
         except BaseException:
             server.stop()
             raise

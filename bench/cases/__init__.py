@@ -11,9 +11,11 @@ from bench.cases import (
     archive_read,
     compaction,
     growth,
+    http,
     java_tools,
     librdkafka,
     memory,
+    multicast,
     partitions,
     raw_fetch,
     raw_produce,
@@ -23,6 +25,8 @@ from bench.cases import (
     start_up,
     synced,
     transactions,
+    webhooks,
+    zeromq,
 )
 from bench.model import Case
 
@@ -47,4 +51,8 @@ ALL: tuple[Case, ...] = (
     *amqp_backlog.CASES,
     *amqp_many.CASES,
     *spark_source.CASES,
+    *http.CASES,
+    *webhooks.CASES,
+    *multicast.CASES,
+    *zeromq.CASES,
 )

@@ -6,13 +6,14 @@ import asyncio
 import base64
 import ctypes
 import gc
+import importlib
 import ipaddress
 import logging
 import resource
 import signal
 import sys
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,11 +23,13 @@ from headrace.broker import Broker
 from headrace.broker.settings import Settings
 from headrace.clock import SystemClock
 from headrace.disk.real import RealDisk
+from headrace.expressions.later import Later
 from headrace.http.listener import HttpListener
 from headrace.kafka.listener import KafkaListener
 from headrace.log.embedded import CleanerSettings, EmbeddedLog
 
 if TYPE_CHECKING:
+    from headrace.broker.routes.ports import Makers
     from headrace.log.embedded.archive.archive import ArchiveOptions
 
 logger = logging.getLogger("headrace")
@@ -91,9 +94,10 @@ class Server:
             cleaner=_cleaner(settings),
         )
         try:
-            broker = self._broker = Broker(log, clock, settings, await _cluster_id(log))
+            broker = self._broker = Broker(log, clock, settings, await _cluster_id(log), evaluator=Later(4), visitors=Later(2))
             settings.subscribe(lambda: log.set_defaults(settings.topic_defaults))
             settings.subscribe(lambda: log.compaction.configure(_cleaner(settings)))
+            _register_ends(broker.routes.makers)
             await broker.start()
             http_address = self._start_http(broker)
             amqp_address = await self._start_amqp(broker)
@@ -215,6 +219,22 @@ def _cleaner(settings: Settings) -> CleanerSettings:
         io_max_bytes_per_second=settings.get_float("log.cleaner.io.max.bytes.per.second"),
         cpu_share=settings.get_float("headrace.cleaner.cpu.share"),
     )
+
+
+def _register_ends(makers: Makers) -> None:
+    """Who works at the ends of routes that are outside the broker. Each is imported when the first such route begins."""
+
+    def later(module: str, function: str) -> Callable[..., Any]:
+        return lambda *given: getattr(importlib.import_module(module), function)(*given)
+
+    makers.runs["webhook"] = later("headrace.webhooks.run", "make_run")
+    makers.checks["webhook"] = later("headrace.webhooks.run", "check")
+    makers.forget["webhook"] = later("headrace.webhooks.run", "forget")
+    makers.senders["webhook"] = later("headrace.webhooks.desk", "make_sender")
+    makers.intakes["webhook"] = later("headrace.webhooks.incoming", "make_intake")
+    for kind, module in (("zmq", "headrace.zeromq.routes"), ("udp", "headrace.multicast.routes")):
+        makers.destinations[kind] = later(module, "make_destination")
+        makers.intakes[kind] = later(module, "make_intake")
 
 
 async def _cluster_id(log: EmbeddedLog) -> str:

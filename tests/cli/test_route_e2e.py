@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import uuid
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -68,3 +70,60 @@ def test_mistakes_are_told_in_one_sentence(cli: Any, names: tuple[str, str, str]
     assert f"did you mean '{route}'?" in cli("route", "pause", route[:-1], code=1).err
     assert "reads topic" in cli("route", "create", route, "-t", "other", "-x", "amq.topic", code=1).err
     cli("route", "delete", route)
+
+
+def test_a_route_between_topics_filters_and_can_be_tried_before(cli: Any, names: tuple[str, str, str]) -> None:
+    route, topic, target = names
+    cli("topic", "create", topic, "--partitions", "1")
+    cli("produce", topic, '{"n": 1}', '{"n": 200}', "no json")
+    shape = ("--filter", "value.n > 100", "--value", "string(value.n)")
+    tried = cli("route", "test", "--topic", topic, *shape, "--json").json["results"]
+    assert [one["outcome"] for one in tried] == ["dropped", "passed", "failed"]
+    lines = cli("route", "test", "--topic", topic, *shape).lines
+    assert lines[:3] == ['dropped  {"value": {"n": 1}}', 'passed   {"value": {"n": 200}}', '      →  {"value": 200}']
+    cli("route", "create", route, "--topic", topic, "--to-topic", target, *shape, "--on-failure", "skip")
+
+    def shown() -> dict[str, Any]:
+        return cli("route", "show", route, "--json").json["routes"][0]
+
+    wait_until(lambda: shown()["lag"] == 0 and shown()["delivered"] == 1, what="a delivery")
+    assert (shown()["filtered"], shown()["skipped"]) == (1, 1)
+    text = cli("route", "show", route).text
+    assert "filter        value.n > 100" in text
+    assert f"topic {target}" in cli("route", "list", route).text
+    moved = cli("route", "replay", route, "--from", "0", "--to", "2")
+    assert moved.lines == [f"{route}: 2 to deliver"]
+    wait_until(lambda: shown()["replay"] is None and shown()["replayed"] == 1, what="the period")
+    assert cli("route", "cancel-replay", route).lines == [f"{route}: delivers no period"]
+    cli("route", "delete", route)
+
+
+def test_a_route_is_made_of_a_file_and_of_members(cli: Any, names: tuple[str, str, str], tmp_path: Path) -> None:
+    route, topic, target = names
+    file = tmp_path / "route.json"
+    definition = {"topic": topic, "destination": {"type": "topic", "topic": target}, "filter": "offset > 5", "paused": True}
+    file.write_text(json.dumps(definition))
+    made = cli("route", "create", route, "--definition", str(file), "--json").json
+    assert (made["filter"], made["state"]) == ("offset > 5", "paused")
+    changed = cli(
+        "route", "create", route, "-t", topic, "--to-topic", target, "--set", "partition=same", "--paused", "--json"
+    ).json
+    assert changed["destination"] == {"type": "topic", "topic": target, "partition": "same", "timestamp": True}
+    cli("route", "delete", route)
+
+
+def test_a_route_has_one_source_and_one_destination(cli: Any, names: tuple[str, str, str]) -> None:
+    route, topic, target = names
+    assert "exactly one of --exchange" in cli("route", "create", route, "-t", topic, code=2).err
+    assert (
+        "not --exchange and --to-topic"
+        in cli("route", "create", route, "-t", topic, "-x", "x", "--to-topic", target, code=2).err
+    )
+    assert "exactly one of --topic" in cli("route", "create", route, "--to-topic", target, code=2).err
+    assert "is not GROUP:PORT" in cli("route", "create", route, "-t", topic, "--to-udp", "239.1.1.1", code=2).err
+    assert "is not NAME=VALUE" in cli("route", "create", route, "-t", topic, "--to-topic", target, "--set", "x", code=2).err
+    assert (
+        "filter: line 1, column 8"
+        in cli("route", "create", route, "-t", topic, "--to-topic", target, "--filter", "value >", code=1).err
+    )
+    assert "give either --topic or --events" in cli("route", "test", "--filter", "true", code=2).err

@@ -68,8 +68,13 @@ def test_a_route_is_made_changed_shown_and_deleted(server: HeadraceServer, name:
     assert made.status == 201
     assert made.body == {
         "name": name,
+        "source": {"type": "topic", "topic": "nowhere"},
+        "filter": None,
+        "transform": None,
         "topic": "nowhere",
         "destination": {"type": "exchange", "vhost": "/", "exchange": "amq.topic", "routing_key": None, "mandatory": True},
+        "source_label": "topic nowhere",
+        "destination_label": "exchange amq.topic",
         "on_failure": "dead-letter",
         "paused": False,
         "state": "waiting",
@@ -78,7 +83,11 @@ def test_a_route_is_made_changed_shown_and_deleted(server: HeadraceServer, name:
         "dead_letter_topic": f"{name}.dead-letters",
         "lag": 0,
         "partitions": [],
+        "replay": None,
+        "details": {},
         "delivered": 0,
+        "replayed": 0,
+        "filtered": 0,
         "dead_lettered": 0,
         "skipped": 0,
         "lost": 0,
@@ -108,7 +117,7 @@ def test_a_route_is_paused_and_resumed(server: HeadraceServer, name: str) -> Non
         ("PUT", "", {"topic": "t"}, 400, "invalid"),
         ("PUT", "", definition(color="red"), 400, "invalid"),
         ("PUT", "", definition(**{"from": "whenever"}), 400, "invalid"),
-        ("PUT", "", [], 400, "not_json"),
+        ("PUT", "", [], 400, "invalid_body"),
         ("PUT", "", definition(topic="another"), 409, "conflict"),
         ("POST", "/replay", {}, 400, "invalid"),
         ("POST", "/replay", {"from": "earliest", "partition": "0"}, 400, "invalid"),
@@ -129,11 +138,12 @@ def test_what_makes_no_sense_is_answered_with_a_problem(
 
 
 @pytest.mark.parametrize(
-    ("raw", "status"), [(b"{", 400), (b"\xff\xfe", 400), (b"[" * 30_000, 400), (b'{"topic": "' + b"x" * 70_000 + b'"}', 413)]
+    ("raw", "status"),
+    [(b"{", 400), (b"\xff\xfe", 400), (b'{"a":' * 30_000, 400), (b'{"topic": "' + b"x" * 1_100_000 + b'"}', 413)],
 )
 def test_a_body_that_is_no_json_or_too_long_is_refused(server: HeadraceServer, name: str, raw: bytes, status: int) -> None:
     answer = ask(server, "PUT", f"/v1/routes/{name}", raw=raw)
-    assert_problem(answer, status, "too_large" if status == 413 else "not_json")
+    assert_problem(answer, status, "body_too_large" if status == 413 else "not_json")
 
 
 @pytest.mark.parametrize("path", ["a%20b", "x" * 201, "%C3%A4", "..%2f"])
@@ -144,7 +154,7 @@ def test_a_name_that_cannot_be_is_refused(server: HeadraceServer, path: str) -> 
 
 
 def test_everybody_must_log_in(server: HeadraceServer) -> None:
-    answer = ask(server, "GET", "/v1/routes", login=None)
+    answer = ask(server, "GET", "/v1/routes", login="nobody:nothing")
     assert_problem(answer, 401, "not_authorized")
     assert answer.headers["www-authenticate"].startswith("Basic ")
     assert_problem(ask(server, "GET", "/v1/routes", login="guest:wrong"), 401, "not_authorized")

@@ -18,6 +18,8 @@ from headrace.broker.traffic import Traffic
 from headrace.broker.transactions import TransactionCoordinator
 from headrace.broker.vhosts.hosts import VirtualHosts
 from headrace.clock import Clock
+from headrace.expressions.expressions import Evaluator
+from headrace.expressions.here import Here
 from headrace.log.port import Log
 
 
@@ -26,7 +28,16 @@ class Broker:
 
     node_id = 0
 
-    def __init__(self, log: Log, clock: Clock, settings: Settings, cluster_id: str) -> None:
+    def __init__(
+        self,
+        log: Log,
+        clock: Clock,
+        settings: Settings,
+        cluster_id: str,
+        *,
+        evaluator: Evaluator | None = None,
+        visitors: Evaluator | None = None,
+    ) -> None:
         self.log = log
         self.clock = clock
         self.settings = settings
@@ -44,7 +55,9 @@ class Broker:
         self.acls = Acls(log)
         self.quotas = ClientQuotas(log, clock, settings)
         self.vhosts = VirtualHosts(log, clock, settings, self.topics)
-        self.routes = Routes(log, clock, settings, self.topics, self.groups, self.vhosts)
+        self.routes = Routes(
+            log, clock, settings, self.topics, self.groups, self.vhosts, self.traffic, evaluator or Here(), visitors or Here()
+        )
 
     async def start(self) -> None:
         self.topics.on_delete.append(lambda name: self.groups.forget_topics([name]))

@@ -206,6 +206,45 @@ _EFFECTIVE = (
         "Fetch sessions that are remembered (KIP-227).",
     ),
     _def("telemetry.max.bytes", _INT, 1_048_576, at_least(1), "The most that a client may push of its metrics (KIP-714)."),
+    # -- HTTP: what /v1 lets in
+    _def(
+        "headrace.http.hosts", _LIST, (), None,
+        "Names by which browsers and programs may call this server, beside localhost and IP addresses.", dynamic=True,
+    ),
+    _def(
+        "headrace.http.origins", _LIST, (), None,
+        "Web pages of other origins that may use /v1: https://app.example.org,http://localhost:3000.", dynamic=True,
+    ),
+    _def("headrace.http.max.streams", _INT, 2000, at_least(0), "The most streams and long polls at once.", dynamic=True),
+    _def("headrace.http.max.streams.per.host", _INT, 1000, at_least(0), "The most of those from one address.", dynamic=True),
+    _def("headrace.http.heartbeat.ms", _INT, 15_000, at_least(100), "How long a stream says nothing at most.", dynamic=True),
+    _def(
+        "headrace.http.stalled.ms", _INT, 30_000, at_least(100),
+        "After how long a peer that does not read what it is sent is cut off.",
+    ),
+    _def(
+        "headrace.http.max.body.bytes", _INT, 4_194_304, at_least(1024),
+        "The largest body of JSON, and the longest line of NDJSON, that is taken.", dynamic=True,
+    ),
+    _def(
+        "headrace.http.body.memory.bytes", _LONG, 33_554_432, at_least(1_048_576),
+        "How much of large bodies is held at once; further ones wait.", dynamic=True,
+    ),
+    _def("headrace.http.body.timeout.ms", _INT, 30_000, at_least(100), "How long a body may take to arrive.", dynamic=True),
+    _def(
+        "headrace.http.idempotency.window.ms", _LONG, 86_400_000, at_least(1000),
+        "How long an Idempotency-Key is remembered.", dynamic=True,
+    ),
+    _def(
+        "headrace.http.idempotency.max.keys", _INT, 100_000, at_least(1),
+        "How many of these are remembered; beyond that the oldest is forgotten.", dynamic=True,
+    ),
+    # -- webhooks; not dynamic: whoever may change a topic must not be able to open the network
+    _def(
+        "headrace.webhooks.allow", _LIST, (), None,
+        "Names, addresses and networks that webhooks may be sent to although they are not public: hooks.internal,10.0.0.0/8.",
+    ),
+    _def("headrace.webhooks.ca.file", _STRING, None, None, "Certificates of authorities to trust beside those of the system."),
     # -- quotas
     _def("quota.window.num", _INT, 11, at_least(1), "Samples over which the rates of clients are measured."),
     _def("quota.window.size.seconds", _INT, 1, at_least(1), "The length of each of these."),

@@ -25,8 +25,8 @@ from headrace.cli.session import (
 )
 
 VERBS = ("produce", "consume", "demo")  # commands of their own
-_MANAGED = ("queue", "exchange", "binding", "policy", "vhost", "definitions", "connection", "route")
-NOUNS = ("topic", "produce", "consume", "group", *_MANAGED, "pipeline", "demo")
+_MANAGED = ("queue", "exchange", "binding", "policy", "vhost", "definitions", "connection", "route", "webhook")
+NOUNS = ("topic", "produce", "consume", "group", *_MANAGED, "zmq", "pipeline", "demo")
 
 
 def make_app(nouns: Collection[str] = NOUNS) -> typer.Typer:

@@ -10,7 +10,7 @@ It makes its requests as `client.management` does, and its errors are the same: 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
@@ -21,10 +21,11 @@ from headrace.client.management.transport import Transport, segment
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """`json` is all that the server said."""
+    """`json` is all that the server said. `topic` is the one that it reads, or fills from outside."""
 
     name: str
     topic: str
+    source: dict[str, Any]
     destination: dict[str, Any]
     on_failure: str
     state: str
@@ -34,10 +35,11 @@ class Route:
 
     @classmethod
     def of(cls, json: Mapping[str, Any]) -> Route:
-        destination = json.get("destination")
+        source, destination = json.get("source"), json.get("destination")
         return cls(
             str(json["name"]),
             str(json.get("topic", "")),
+            dict(source) if isinstance(source, Mapping) else {},
             dict(destination) if isinstance(destination, Mapping) else {},
             str(json.get("on_failure", "")),
             str(json.get("state", "")),
@@ -70,16 +72,27 @@ class RoutesClient:
         self,
         name: str,
         *,
-        topic: str,
         destination: Mapping[str, object],
+        topic: str | None = None,
+        source: Mapping[str, object] | None = None,
+        filter: str | None = None,
+        transform: Mapping[str, str] | None = None,
         on_failure: str = "dead-letter",
         paused: bool = False,
         start: str | int = "earliest",
     ) -> Route:
-        """Makes a route, or gives one that is there another destination or other options. `start` is where a new one begins:
-        "earliest", "latest", an offset, or a time such as 2026-03-01T09:30:00Z."""
-        body = {"topic": topic, "destination": dict(destination), "on_failure": on_failure, "paused": paused, "from": start}
-        return self._one("PUT", name, body)
+        """Makes a route, or gives one that is there another destination or other options. It reads a topic, or has a source
+        that is outside. `start` is where a new one begins: "earliest", "latest", an offset, or a time such as
+        2026-03-01T09:30:00Z."""
+        given = {"topic": topic, "source": source, "filter": filter, "transform": transform}
+        body = {member: value for member, value in given.items() if value is not None}
+        return self.define(
+            name, {**body, "destination": destination, "on_failure": on_failure, "paused": paused, "from": start}
+        )
+
+    def define(self, name: str, definition: Mapping[str, object]) -> Route:
+        """The same, as one object."""
+        return self._one("PUT", name, definition)
 
     def delete(self, name: str) -> None:
         self._transport.request("DELETE", f"/routes/{segment(name)}", what=f"route '{name}'")
@@ -90,12 +103,35 @@ class RoutesClient:
     def resume(self, name: str) -> Route:
         return self._one("POST", name, {}, verb="/resume")
 
-    def replay(self, name: str, start: str | int, partition: int | None = None) -> Route:
-        """Moves its position, of one partition or of all."""
+    def replay(self, name: str, start: str | int, partition: int | None = None, end: str | int | None = None) -> Route:
+        """Moves its position, of one partition or of all. With an end, just that period is delivered once more instead, without
+        the end, beside what it delivers anyway."""
         body: dict[str, object] = {"from": start}
         if partition is not None:
             body["partition"] = partition
+        if end is not None:
+            body["to"] = end
         return self._one("POST", name, body, verb="/replay")
+
+    def cancel_replay(self, name: str) -> Route:
+        """The rest of a period is not delivered."""
+        return self._one("DELETE", name, verb="/replay")
+
+    def try_out(
+        self,
+        *,
+        filter: str | None = None,
+        transform: Mapping[str, str] | None = None,
+        events: Sequence[object] = (),
+        topic: str | None = None,
+        last: int = 10,
+    ) -> list[dict[str, Any]]:
+        """What a filter and a transform make of events, or of the last records of a topic: for each `outcome` (passed, dropped
+        or failed), `before`, `after` and `reason`. Nothing is changed."""
+        body: dict[str, object] = {"filter": filter, "transform": transform}
+        body.update({"topic": topic, "last": last} if topic is not None else {"events": list(events)})
+        answer = self._transport.request("POST", "/routes/test", body, what="the expressions")
+        return list(answer["results"])
 
     def _one(self, method: str, name: str, body: object = None, *, verb: str = "") -> Route:
         path = f"/routes/{segment(name)}{verb}"

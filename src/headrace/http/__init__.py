@@ -1,11 +1,14 @@
 """The HTTP front end: Starlette on Granian, in the event loop of the server.
 
-    listener   the socket, and Granian on it once somebody connects
+    listener   the socket, and Granian on it once somebody connects; `connections` cuts those off that misbehave
     app        which path belongs to which resource
     health     /health and /ready
     metrics    /metrics; `collecting`, `queue_metrics` and `route_metrics` gather what it tells
     management /api: RabbitMQ's management API
+    v1         /v1: topics, streams, sockets, administration; and what everything below /v1 passes through
     routes     /v1/routes
+    webhooks   what is below it for routes to URLs: attempts, secrets; `webhook_metrics` for /metrics
+    receive    /v1/receive: webhooks that come in
     authentication   who asks
     problems   errors as problem+json, for everything below /v1
 

@@ -1,15 +1,33 @@
-"""Who asks: Basic credentials of a request against the users of the broker, for every resource that wants to know."""
+"""Who asks: Basic credentials of a request against the users of the broker, for every resource that wants to know.
+
+`/v1` also serves those who bring no credentials, as long as they are on this machine and `guest` still has the password that
+everybody knows: then they could have logged in anyway, and a first `curl` works. Change that password, or delete the user, and
+everybody has to log in. That a web page can't use it is seen to by `v1/shell`; and what a proxy on this machine passes on comes
+from elsewhere.
+"""
 
 from __future__ import annotations
 
 import binascii
 from base64 import b64decode
+from collections.abc import Mapping
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from headrace.broker.vhosts.users import is_loopback
+from headrace.broker.vhosts.users import DEFAULT_USER, User, is_loopback
+from headrace.http.problems import Problem
 
 if TYPE_CHECKING:
-    from headrace.broker.vhosts.users import User, Users
+    from starlette.requests import HTTPConnection
+
+    from headrace.broker import Broker
+    from headrace.broker.vhosts.users import Users
+
+CHALLENGE = {"www-authenticate": 'Basic realm="Headrace", charset="UTF-8"'}
+
+_DEFAULT_PASSWORD = "guest"
+_BY_PROXIES = (b"forwarded", b"x-forwarded-for", b"x-forwarded-host", b"via")
+_THIS_MACHINE = ("127.0.0.1", "::1")
 
 
 class UnreadableCredentials(Exception):
@@ -26,5 +44,42 @@ def user_of(users: Users, authorization: str, client: Any) -> User | None:
         name, separator, password = b64decode(credentials.strip(), validate=True).decode().partition(":")
     except (binascii.Error, UnicodeDecodeError, ValueError):
         raise UnreadableCredentials from None
-    loopback = not client or is_loopback(client[0])
-    return users.authenticate(name, password, loopback=loopback) if separator else None
+    return users.authenticate(name, password, loopback=_is_near(client)) if separator else None
+
+
+def v1_user(broker: Broker, request: HTTPConnection) -> User:
+    """Who sends this request to /v1. Raises Problem: 400 or 401."""
+    return scope_user(broker, request.scope)
+
+
+def scope_user(broker: Broker, scope: Mapping[str, Any]) -> User:
+    """The same for those who have no request, only what it is made of."""
+    passed_on = False
+    for name, value in scope["headers"]:
+        if name == b"authorization":
+            return _named_user(broker.vhosts.users, value.decode("latin-1"), scope.get("client"))
+        passed_on = passed_on or name in _BY_PROXIES
+    user = broker.vhosts.users.get(DEFAULT_USER)
+    near = not passed_on and _is_near(scope.get("client"))
+    if user is None or not near or not _everybody_knows(user.password_hash, user.hashing_algorithm):
+        raise Problem(401, "not_authorized", "log in with the name and password of a user (Basic)", CHALLENGE)
+    return user
+
+
+@lru_cache(16)
+def _everybody_knows(password_hash: str, hashing_algorithm: str) -> bool:
+    return User(DEFAULT_USER, password_hash, hashing_algorithm).has_password(_DEFAULT_PASSWORD)
+
+
+def _named_user(users: Users, authorization: str, client: Any) -> User:
+    try:
+        user = user_of(users, authorization, client)
+    except UnreadableCredentials:
+        raise Problem(400, "bad_credentials", "the credentials can't be read") from None
+    if user is None:
+        raise Problem(401, "not_authorized", "login failed", CHALLENGE)
+    return user
+
+
+def _is_near(client: Any) -> bool:
+    return not client or client[0] in _THIS_MACHINE or is_loopback(client[0])

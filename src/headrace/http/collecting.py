@@ -17,6 +17,7 @@ from headrace.broker.lag import group_lags
 from headrace.broker.topics import HIDDEN_PREFIX
 from headrace.http.queue_metrics import collect_queues
 from headrace.http.route_metrics import collect_routes
+from headrace.http.webhook_metrics import collect_webhooks
 
 if TYPE_CHECKING:
     from headrace.broker import Broker
@@ -35,6 +36,7 @@ async def collect(broker: Broker) -> list[Metric]:
         *await _groups(broker),
         *await collect_queues(broker),
         *collect_routes(broker),
+        *collect_webhooks(broker),
     ]
 
 
@@ -74,9 +76,10 @@ def _front_ends(broker: Broker) -> list[Metric]:
     topics = broker.log.topics()
     for name, traffic in broker.traffic.items():
         traffic.forget_unknown(topics)
-        connections.add_metric([name], traffic.connections)
-        accepted.add_metric([name], traffic.connections_total)
-        refused.add_metric([name], traffic.connections_refused)
+        if name != "http":  # Granian keeps its connections to itself
+            connections.add_metric([name], traffic.connections)
+            accepted.add_metric([name], traffic.connections_total)
+            refused.add_metric([name], traffic.connections_refused)
         for family, counted in ((came, traffic.bytes_in), (went, traffic.bytes_out)):
             for which, count in counted.items():
                 family.add_metric([name, which], count)

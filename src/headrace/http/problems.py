@@ -12,14 +12,22 @@ MEDIA_TYPE = "application/problem+json"
 
 
 class Problem(Exception):
-    """Ends a request with this answer."""
+    """Ends a request with this answer. `more` are members of its own (RFC 9457, section 3.2)."""
 
-    def __init__(self, status: int, code: str, detail: str, headers: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        status: int,
+        code: str,
+        detail: str,
+        headers: Mapping[str, str] | None = None,
+        more: Mapping[str, object] | None = None,
+    ) -> None:
         super().__init__(detail)
         self.status = status
         self.code = code
         self.detail = detail
         self.headers = dict(headers or {})
+        self.more = dict(more or {})
 
     def response(self) -> Response:
         body = {
@@ -28,5 +36,6 @@ class Problem(Exception):
             "status": self.status,
             "detail": self.detail,
             "code": self.code,
+            **self.more,
         }
         return Response(json.dumps(body), self.status, self.headers, MEDIA_TYPE)

@@ -1,206 +1,341 @@
-"""/v1/routes: the routes of the broker, listed, made, changed, paused, resumed, replayed and deleted.
+"""/v1/routes: the routes of the broker, listed, made, changed, paused, resumed, replayed, tried and deleted.
 
-    GET     /v1/routes                  {"routes": […]}
+    GET     /v1/routes                  {"routes": […]}; ?pattern=&topic=&type=&state=
+    POST    /v1/routes/test             what a filter and a transform make of events; changes nothing (`route_trial`)
     GET     /v1/routes/{name}           one of them
     PUT     /v1/routes/{name}           makes it (201), or changes it (200); "from" is where a new one begins
     DELETE  /v1/routes/{name}           204
     POST    /v1/routes/{name}/pause     /resume
-    POST    /v1/routes/{name}/replay    {"from": …, "partition": …}
+    POST    /v1/routes/{name}/replay    {"from": …, "to": …, "partition": …}
+    DELETE  /v1/routes/{name}/replay    the rest of a period is not delivered
 
-Everybody logs in (Basic). To look one needs a tag of RabbitMQ's (management, policymaker, monitoring, administrator), to change
-something policymaker or administrator, and the destination's virtual host must be open to the user; to make or change a route
-the user must be allowed to write to its exchange. Errors are problem+json. A body has at most `MAX_BODY_BYTES`.
+Who may do what, beyond `v1.operations`: to an exchange, its virtual host must be open to the user, and to make or change the
+route the user must be allowed to write to the exchange; to a topic, to write to that; and to read the topic that is the source.
+Secrets are never shown, but for one that the server made up, once, to whoever made the route.
 """
 
 from __future__ import annotations
 
-import json
-import logging
+import asyncio
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
-from starlette.routing import Route as Path
-from starlette.types import Receive, Scope, Send
+from msgspec import Meta, Struct
 
 from headrace.broker.queues.errors import AmqpRefusal
 from headrace.broker.routes.definition import RouteDefinition, check_route_name
-from headrace.broker.routes.errors import (
-    InvalidRoute,
-    RouteConflict,
-    RouteError,
-    RouteNotStored,
-    TooManyRoutes,
-    UnknownRoute,
-)
+from headrace.broker.routes.ends.exchange import ExchangeTarget
+from headrace.broker.routes.ends.parsing import check_members
+from headrace.broker.routes.ends.topic import TopicTarget
+from headrace.broker.routes.errors import InvalidRoute, UnknownRoute
 from headrace.broker.routes.positions import Place
 from headrace.broker.vhosts.users import check_exchange_access
-from headrace.http.authentication import UnreadableCredentials, user_of
+from headrace.http import route_trial
 from headrace.http.problems import Problem
+from headrace.http.route_page import page
+from headrace.http.v1.access import check_topic_access
+from headrace.http.v1.listing import compiled
+from headrace.http.v1.operations import NO_CONTENT, Ask, Operation, Parameter, Reply, Resources
 
 if TYPE_CHECKING:
+    from starlette.routing import BaseRoute
+
     from headrace.broker import Broker
+    from headrace.broker.routes.ends.end import End
     from headrace.broker.routes.route import Route
     from headrace.broker.vhosts.users import User
 
-logger = logging.getLogger("headrace.http")
+STEP = 50  # routes, after which others have their turn
 
-MAX_BODY_BYTES = 64 * 1024
-CHALLENGE = {"www-authenticate": 'Basic realm="Headrace"'}
-
-_MAY_CHANGE = {"policymaker", "administrator"}
 _SEE_ALL = {"monitoring", "administrator"}
-_MAY_LOOK = {"management"} | _MAY_CHANGE | _SEE_ALL
-_STATUS: dict[type[RouteError], int] = {
-    InvalidRoute: 400,
-    UnknownRoute: 404,
-    RouteConflict: 409,
-    TooManyRoutes: 409,
-    RouteNotStored: 503,
-}
-_METHODS = {0: ("GET",), 1: ("GET", "PUT", "DELETE"), 2: ("POST",)}  # by how many segments are behind /v1/routes
-_VERBS = ("pause", "resume", "replay")
+_OBJECT = dict[str, Any]
 
 
-def routes(broker: Broker) -> list[Path]:
-    api = RoutesApi(broker)
-    return [Path("/v1/routes", api), Path("/v1/routes/{rest:path}", api)]
+class RouteBody(Struct, rename={"start": "from"}):
+    """A route as people want it. One end is a topic."""
+
+    destination: Annotated[_OBJECT, Meta(description="By `type`: exchange, topic, webhook, zmq, udp.")]
+    source: Annotated[_OBJECT | None, Meta(description="By `type`: topic, webhook, zmq, udp.")] = None
+    topic: Annotated[str | None, Meta(description="Short for a source that is a topic.")] = None
+    filter: Annotated[str | None, Meta(description="CEL: `value.amount > 100`.")] = None
+    transform: Annotated[dict[str, str] | None, Meta(description="CEL for value, key, headers; each optional.")] = None
+    on_failure: Annotated[str, Meta(description="dead-letter or skip.")] = "dead-letter"
+    paused: bool = False
+    start: Annotated[str | int, Meta(description="Where a new one begins: earliest, latest, an offset or a time.")] = "earliest"
 
 
-class RoutesApi:
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
+class Standing(Struct):
+    partition: int
+    position: int
+    end: int
+    lag: int
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        request = Request(scope, receive)
-        try:
-            response = await self._answer(request)
-        except Problem as problem:
-            response = problem.response()
-        except RouteError as error:
-            response = Problem(_STATUS.get(type(error), 500), error.code, str(error)).response()
-        except Exception:
-            logger.exception("an error of ours in answer to %s %s", request.method, request.url.path)
-            response = Problem(500, "internal_error", "see the server's log").response()
-        await response(scope, receive, send)
 
-    async def _answer(self, request: Request) -> Response:
-        parts = [part for part in request.path_params.get("rest", "").split("/") if part]
-        if len(parts) > 2 or (len(parts) == 2 and parts[1] not in _VERBS):
-            raise Problem(404, "not_found", "there is no such resource")
-        method = "GET" if request.method == "HEAD" else request.method
-        allowed = _METHODS[len(parts)]
-        if method not in allowed:
-            text = f"{request.method} is not possible here; there are: {', '.join(allowed)}"
-            raise Problem(405, "method_not_allowed", text, {"allow": ", ".join(allowed)})
-        user = self._user(request)
-        if not (_MAY_LOOK if method == "GET" else _MAY_CHANGE).intersection(user.tags):
-            needed = ", ".join(sorted(_MAY_LOOK if method == "GET" else _MAY_CHANGE))
-            raise Problem(403, "forbidden", f"user '{user.name}' needs one of these tags: {needed}")
-        if not parts:
-            return JSONResponse({"routes": [shown(route) for route in self._broker.routes if _sees(user, route)]})
-        if method == "GET":
-            return JSONResponse(shown(self._route(user, parts[0])))
-        if method == "PUT":
-            return await self._put(user, parts[0], await _body(request))
-        if method == "DELETE":
-            self._route(user, parts[0], change=True)
-            await self._broker.routes.delete(parts[0])
-            return Response(status_code=204)
-        return await self._do(user, parts[0], parts[1], await _body(request))
+class ReplayPartition(Struct, rename={"start": "from"}):
+    partition: int
+    start: int
+    to: int
+    position: int
 
-    async def _put(self, user: User, name: str, body: Mapping[str, Any]) -> Response:
-        start = Place.of(body["from"]) if "from" in body else None
-        definition = RouteDefinition.of(name, {member: value for member, value in body.items() if member != "from"})
-        target = definition.target
-        if any(route.definition.name == name for route in self._broker.routes):
-            self._route(user, name, change=True)
-        if target.vhost not in user.permissions:
-            raise Problem(403, "forbidden", f"vhost '{target.vhost}' is not open to user '{user.name}'")
-        try:
-            check_exchange_access(user, "write", target.exchange, target.vhost)
-        except AmqpRefusal as refusal:
-            raise Problem(403, "forbidden", refusal.text) from None
-        route, new = await self._broker.routes.put(definition, start)
-        return JSONResponse(shown(route), 201 if new else 200)
 
-    async def _do(self, user: User, name: str, verb: str, body: Mapping[str, Any]) -> Response:
-        self._route(user, name, change=True)
-        known = {"from", "partition"} if verb == "replay" else set()
-        unknown = sorted(body.keys() - known)
-        if unknown:
-            raise InvalidRoute(f"{unknown[0][:100]} is not known; there are: {', '.join(sorted(known)) or 'none'}")
-        if verb == "pause":
-            route = await self._broker.routes.pause(name)
-        elif verb == "resume":
-            route = await self._broker.routes.resume(name)
-        else:
-            partition = body.get("partition")
-            if partition is not None and (isinstance(partition, bool) or not isinstance(partition, int)):
-                raise InvalidRoute("partition must be the number of one")
-            route = await self._broker.routes.replay(name, Place.of(body.get("from")), partition)
-        return JSONResponse(shown(route))
+class ReplayShown(Struct):
+    left: int
+    partitions: list[ReplayPartition]
 
-    def _user(self, request: Request) -> User:
-        try:
-            user = user_of(self._broker.vhosts.users, request.headers.get("authorization", ""), request.client)
-        except UnreadableCredentials:
-            raise Problem(400, "bad_credentials", "the credentials can't be read") from None
-        if user is None:
-            raise Problem(401, "not_authorized", "login failed", CHALLENGE)
-        return user
 
-    def _route(self, user: User, name: str, *, change: bool = False) -> Route:
-        """One that the user may see, or change."""
-        check_route_name(name)
-        route = self._broker.routes.get(name)
-        vhost = route.definition.target.vhost
-        if not _sees(user, route):
-            raise UnknownRoute(f"there is no route '{name}'")
-        if change and vhost not in user.permissions:
-            raise Problem(403, "forbidden", f"vhost '{vhost}' is not open to user '{user.name}'")
-        return route
+class RouteShown(Struct):
+    """A route and what it does. The counts are since the start of the server."""
+
+    name: str
+    source: _OBJECT
+    filter: str | None
+    transform: dict[str, str] | None
+    destination: _OBJECT
+    on_failure: str
+    paused: bool
+    topic: Annotated[str, Meta(description="The one that it reads, or fills from outside.")]
+    source_label: str
+    destination_label: str
+    state: Annotated[str, Meta(description="running, blocked, waiting, paused or disabled.")]
+    error: str | None
+    group: str | None
+    dead_letter_topic: str
+    lag: int
+    partitions: list[Standing]
+    replay: ReplayShown | None
+    delivered: int
+    replayed: int
+    filtered: int
+    dead_lettered: int
+    skipped: int
+    lost: int
+    details: _OBJECT
+
+
+class RouteList(Struct):
+    routes: list[RouteShown]
+
+
+class ReplayBody(Struct, rename={"start": "from"}):
+    start: Annotated[str | int, Meta(description="earliest, latest, an offset, or a time.")]
+    to: Annotated[str | int | None, Meta(description="The end of a period, without it.")] = None
+    partition: int | None = None
+
+
+def routes(broker: Broker) -> list[BaseRoute]:
+    return [*Resources(broker, OPERATIONS).routes(*PATHS), page()]
+
+
+# --- looking
+
+
+async def _list(ask: Ask) -> Reply:
+    wanted = compiled(ask.query.get("pattern", ""))
+    found: list[dict[str, object]] = []
+    for count, route in enumerate(ask.broker.routes, 1):
+        if _sees(ask.user, route) and (wanted is None or wanted.match(route.definition.name)) and _is_asked_for(ask, route):
+            found.append(shown(route))
+        if count % STEP == 0:
+            await asyncio.sleep(0)
+    return Reply(200, {"routes": found})
+
+
+def _is_asked_for(ask: Ask, route: Route) -> bool:
+    definition = route.definition
+    ends = (definition.source, definition.target)
+    topics = {definition.topic} | ({definition.target.topic} if isinstance(definition.target, TopicTarget) else set())
+    return (
+        ask.query.get("topic", definition.topic) in topics
+        and ask.query.get("type", definition.target.kind) in {end.kind for end in ends}
+        and ask.query.get("state", str(route.state)) == str(route.state)
+    )
+
+
+async def _get(ask: Ask) -> Reply:
+    return Reply(200, shown(_route(ask)))
+
+
+# --- changing
+
+
+async def _put(ask: Ask) -> Reply:
+    name, body = ask["name"], _object(ask)
+    start = Place.of(body["from"]) if "from" in body else None
+    definition = RouteDefinition.of(name, {member: value for member, value in body.items() if member != "from"})
+    before = next((route.definition for route in ask.broker.routes if route.definition.name == name), None)
+    if before is not None:
+        _route(ask, change=True)
+    _check_ends(ask.user, definition)
+    route, new = await ask.broker.routes.put(definition, start)
+    made = _made_up(definition, route.definition, before)
+    return Reply(201 if new else 200, {**shown(route), **({} if made is None else {"secret": made})})
+
+
+def _check_ends(user: User, definition: RouteDefinition) -> None:
+    if isinstance(definition.target, ExchangeTarget):
+        _check_exchange(user, definition.target)
+    if isinstance(definition.target, TopicTarget):
+        check_topic_access(user, "write", definition.target.topic)
+    if not definition.inbound:
+        check_topic_access(user, "read", definition.topic)
+
+
+def _check_exchange(user: User, target: ExchangeTarget) -> None:
+    if target.vhost not in user.permissions:
+        raise Problem(403, "forbidden", f"vhost '{target.vhost}' is not open to user '{user.name}'")
+    try:
+        check_exchange_access(user, "write", target.exchange, target.vhost)
+    except AmqpRefusal as refusal:
+        raise Problem(403, "forbidden", refusal.text) from None
+
+
+def _made_up(given: RouteDefinition, stored: RouteDefinition, before: RouteDefinition | None) -> str | None:
+    """A secret that nobody gave, and that was not there before."""
+    known = [] if before is None else [*_secrets(before.source), *_secrets(before.target)]
+    for wanted, end in ((given.source, stored.source), (given.target, stored.target)):
+        for secret in _secrets(end):
+            if secret not in _secrets(wanted) and secret not in known:
+                return secret
+    return None
+
+
+def _secrets(end: End) -> list[str]:
+    found = end.json().get("secrets")
+    if not isinstance(found, list):
+        return []
+    return [str(one["secret"]) if isinstance(one, Mapping) else str(one) for one in found]
+
+
+async def _delete(ask: Ask) -> Reply:
+    _route(ask, change=True)
+    await ask.broker.routes.delete(ask["name"])
+    return NO_CONTENT
+
+
+async def _pause(ask: Ask) -> Reply:
+    _route(ask, change=True)
+    check_members(_object(ask), (), "")
+    return Reply(200, shown(await ask.broker.routes.pause(ask["name"])))
+
+
+async def _resume(ask: Ask) -> Reply:
+    _route(ask, change=True)
+    check_members(_object(ask), (), "")
+    return Reply(200, shown(await ask.broker.routes.resume(ask["name"])))
+
+
+async def _replay(ask: Ask) -> Reply:
+    _route(ask, change=True)
+    body = _object(ask)
+    check_members(body, ("from", "to", "partition"), "")
+    partition = body.get("partition")
+    if partition is not None and (isinstance(partition, bool) or not isinstance(partition, int)):
+        raise InvalidRoute("partition must be the number of one")
+    start = Place.of(body.get("from"))
+    if body.get("to") is None:
+        return Reply(200, shown(await ask.broker.routes.replay(ask["name"], start, partition)))
+    end = Place.of(body["to"], "to")
+    route, period = await ask.broker.routes.replay_period(ask["name"], start, end, partition)
+    return Reply(202, {**shown(route), "replay": period})
+
+
+async def _cancel_replay(ask: Ask) -> Reply:
+    _route(ask, change=True)
+    return Reply(200, shown(await ask.broker.routes.cancel_replay(ask["name"])))
+
+
+# --- inside
+
+
+def _object(ask: Ask) -> Mapping[str, Any]:
+    """Nothing at all counts as an empty one."""
+    return ask.body(dict[str, Any])
+
+
+def _route(ask: Ask, *, change: bool = False) -> Route:
+    """One that the user may see, or change."""
+    name = ask["name"]
+    check_route_name(name)
+    route = ask.broker.routes.get(name)
+    vhost = _vhost(route)
+    if not _sees(ask.user, route):
+        raise UnknownRoute(f"there is no route '{name}'")
+    if change and vhost is not None and vhost not in ask.user.permissions:
+        raise Problem(403, "forbidden", f"vhost '{vhost}' is not open to user '{ask.user.name}'")
+    return route
+
+
+def _vhost(route: Route) -> str | None:
+    """The virtual host that it publishes to, if it does."""
+    target = route.definition.target
+    return target.vhost if isinstance(target, ExchangeTarget) else None
 
 
 def _sees(user: User, route: Route) -> bool:
-    return bool(_SEE_ALL.intersection(user.tags)) or route.definition.target.vhost in user.permissions
+    vhost = _vhost(route)
+    return vhost is None or bool(_SEE_ALL.intersection(user.tags)) or vhost in user.permissions
 
 
 def shown(route: Route) -> dict[str, object]:
-    definition, counts = route.definition, route.counts
+    definition, counts, topic = route.definition, route.counts, route.topic
     standings = route.standings()
+    facts = getattr(route.run, "facts", None)
     return {
         "name": definition.name,
-        **definition.json(),
+        **definition.shown(),
+        "topic": definition.topic,
+        "source_label": definition.source.label,
+        "destination_label": definition.target.label,
         "state": str(route.state),
         "error": route.error,
-        "group": definition.group_id,
+        "group": None if definition.inbound else definition.group_id,
         "dead_letter_topic": definition.dead_letter_topic,
         "lag": sum(standing.lag for standing in standings),
         "partitions": [
             {"partition": one.partition, "position": one.position, "end": one.end, "lag": one.lag} for one in standings
         ],
+        "replay": None if route.replay is None or topic is None else route.replay.shown(topic),
         "delivered": counts.delivered,
+        "replayed": counts.replayed,
+        "filtered": counts.filtered,
         "dead_lettered": counts.dead_lettered,
         "skipped": counts.skipped,
         "lost": counts.lost,
+        "details": {} if facts is None else facts(),
     }
 
 
-async def _body(request: Request) -> Mapping[str, Any]:
-    """A JSON object; nothing at all counts as an empty one."""
-    data = bytearray()
-    async for piece in request.stream():
-        data += piece
-        if len(data) > MAX_BODY_BYTES:
-            raise Problem(413, "too_large", f"a body has at most {MAX_BODY_BYTES} bytes")
-    if not data.strip():
-        return {}
-    try:
-        value = json.loads(data)
-    except (ValueError, RecursionError):
-        raise Problem(400, "not_json", "the body is not JSON") from None
-    if not isinstance(value, dict):
-        raise Problem(400, "not_json", "the body must be a JSON object")
-    return value
+_ONE = "/v1/routes/{name}"
+OPERATIONS = (
+    Operation(
+        "GET", "/v1/routes", "Lists routes", _list, answer=RouteList,
+        query=(
+            Parameter("pattern", "Only names that match this glob."),
+            Parameter("topic", "Only those with this topic at one end."),
+            Parameter("type", "Only those with an end of this type: exchange, topic, webhook, zmq, udp."),
+            Parameter("state", "Only those in this state."),
+        ),
+    ),
+    Operation(
+        "POST", "/v1/routes/test", "Tries a filter and a transform", route_trial.try_out, route_trial.Trial, route_trial.Tried,
+        problems=(404,), description="On events that are given, or on the last records of a topic. Nothing is changed.",
+    ),
+    Operation("GET", _ONE, "Describes a route", _get, answer=RouteShown, problems=(404,)),
+    Operation(
+        "PUT", _ONE, "Makes a route, or changes it", _put, RouteBody, RouteShown, problems=(409, 503), change=True,
+        description="201 if it is new. A secret that the server made up is in the answer as `secret`, this once.",
+    ),
+    Operation("DELETE", _ONE, "Deletes a route with its position", _delete, status=204, problems=(404, 503), change=True),
+    Operation("POST", f"{_ONE}/pause", "Stops a route", _pause, answer=RouteShown, problems=(404, 503), change=True),
+    Operation("POST", f"{_ONE}/resume", "Lets it go on", _resume, answer=RouteShown, problems=(404, 503), change=True),
+    Operation(
+        "POST", f"{_ONE}/replay", "Delivers again", _replay, ReplayBody, RouteShown, problems=(404, 409, 503), change=True,
+        description="Without `to` its position moves to `from`. With it just that period is delivered once more, beside what "
+        "it delivers anyway, and the answer is 202; its progress is `replay` of the route.",
+    ),
+    Operation(
+        "DELETE", f"{_ONE}/replay", "Ends the delivery of a period", _cancel_replay, answer=RouteShown,
+        problems=(404, 503), change=True,
+    ),
+)  # fmt: skip
+PATHS = ("/v1/routes", "/v1/routes/test", _ONE, f"{_ONE}/pause", f"{_ONE}/resume", f"{_ONE}/replay")

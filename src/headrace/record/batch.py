@@ -214,11 +214,18 @@ def wrap_records(
 ) -> bytearray:
     """One batch of `count` records that are encoded already, their timestamps relative to the first one's."""
     attributes = int(compression) | (_TRANSACTIONAL if transactional else 0)
-    header = BatchHeader(
-        0, 0, NO_LEADER_EPOCH, 2, 0, attributes, count - 1, first_timestamp_ms, max_timestamp_ms,
+    packed = compress(compression, payload, level) if compression else payload
+    length = HEADER_SIZE - LENGTH_BASE + len(packed)
+    if length > MAX_BATCH_LENGTH:
+        raise ValueError("the batch is larger than 2 GiB")
+    batch = bytearray(HEADER_SIZE)
+    HEADER.pack_into(
+        batch, 0, 0, length, NO_LEADER_EPOCH, 2, 0, attributes, count - 1, first_timestamp_ms, max_timestamp_ms,
         producer_id, producer_epoch, base_sequence, count,
     )  # fmt: skip
-    return _assemble(header, compress(compression, payload, level))
+    batch += packed
+    _CRC.pack_into(batch, 17, twin.crc32c(memoryview(batch)[CRC_START:]))
+    return batch
 
 
 def decode_batch(buf: Buffer, pos: int = 0, *, max_size: int = MAX_DECOMPRESSED, check_crc: bool = True) -> list[Record]:

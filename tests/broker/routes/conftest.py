@@ -120,6 +120,19 @@ class Site:
         definition = RouteDefinition.of(name, {"topic": topic, "destination": destination, **options})
         return self.rig.run(self.broker.routes.put(definition, Place.of(start)))[0]
 
+    def put(self, name: str, start: object = "earliest", **definition: object) -> Route:
+        """Any route: `topic` or `source`, `destination`, and what else there is."""
+        return self.rig.run(self.broker.routes.put(RouteDefinition.of(name, definition), Place.of(start)))[0]
+
+    def to_topic(self, name: str = "r", topic: str = "t", to: str = "u", **more: object) -> Route:
+        options = {
+            option: more.pop(option) for option in ("on_failure", "paused", "filter", "transform", "start") if option in more
+        }
+        return self.put(name, topic=topic, destination={"type": "topic", "topic": to, **more}, **options)  # type: ignore[arg-type]
+
+    def values(self, topic: str, partition: int = 0) -> list[bytes | None]:
+        return [record.value for record in self.records(topic, partition)]
+
     def position(self, name: str = "r", topic: str = "t", partition: int = 0) -> int | None:
         committed = self.broker.groups.positions(f"headrace.route.{name}").get(topic, {}).get(partition)
         return None if committed is None else committed.offset

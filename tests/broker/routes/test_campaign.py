@@ -1,4 +1,4 @@
-"""A route through random crashes, failed syncs, a full disk, pauses and restarts: nothing is lost, and order is kept.
+"""Routes through random crashes, failed syncs, a full disk, pauses, restarts and replays: nothing is lost, and order is kept.
 
 What is delivered twice, is what was delivered last before a crash or a failure; without those nothing is.
 """
@@ -12,12 +12,14 @@ from random import Random
 import pytest
 from tests.broker.routes.conftest import Site
 
+from headrace.broker.routes.positions import Place
 from headrace.log.errors import LogError
 from headrace.record import Event
 
+FILTER = "!text.endsWith('7')"
 PARTITIONS = 3
 ROUNDS = 30
-SEEDS = range(200 if os.environ.get("HEADRACE_SOAK") == "1" else 6)
+SEEDS = range(200 if os.environ.get("HEADRACE_SOAK") == "1" else 4)
 
 
 class Campaign:
@@ -25,12 +27,15 @@ class Campaign:
         self.random = Random(seed)
         self.site = Site(held=held)
         self.number = 0
+        self.replayed = False
         self.harmed = False  # something happened after which records may come again
         self.site.rig.create("t", PARTITIONS)
         self.site.exchange("x", "topic")
         self.site.queue("q", "x", "good.#")
         self.site.queue("also", "x", "good.1")
+        self.site.rig.create("copy", PARTITIONS)
         self.site.route()
+        self.site.to_topic("copier", to="copy", partition="same", filter=FILTER, transform={"headers": "{'was': topic}"})
         self.site.settle()
 
     def append(self) -> None:
@@ -75,14 +80,25 @@ class Campaign:
         self.site.rig.disk.capacity_bytes = None
 
     def pause(self) -> None:
-        self.site.rig.run(self.site.broker.routes.pause("r"))
+        name = self.random.choice(["r", "copier"])
+        self.site.rig.run(self.site.broker.routes.pause(name))
         self.append()
-        self.site.rig.run(self.site.broker.routes.resume("r"))
+        self.site.rig.run(self.site.broker.routes.resume(name))
+
+    def replay(self) -> None:
+        """A period is delivered once more, if none is: records come again, and none is left out."""
+        if self.site.broker.routes.get("copier").replay is None:
+            self.replayed = True
+            start = self.random.randrange(50)
+            end = Place(offset=start + self.random.randrange(200))
+            self.site.rig.run(self.site.broker.routes.replay_period("copier", Place(offset=start), end))
 
     def check(self) -> None:
         site = self.site
         site.rig.disk.capacity_bytes = None
         site.caught_up()
+        site.caught_up("copier")
+        site.wait_for(lambda: site.broker.routes.get("copier").replay is None)
         bodies = defaultdict(list)
         for message in site.messages("q"):
             bodies[message.body.split(b".")[0]].append(message.body)
@@ -97,10 +113,18 @@ class Campaign:
             if not self.harmed:
                 assert found == good
             assert {record.value for record in records if record.key and record.key.startswith(b"bad")} <= dead
+            self.check_copy(partition, [record.value for record in records if not (record.value or b"").endswith(b"7")])
         also = [message.body for message in site.messages("also")]
         wanted = {r.value for p in range(PARTITIONS) for r in site.records("t", p) if r.key == b"good.1"}
         assert set(also) == wanted
         site.rig.end()
+
+    def check_copy(self, partition: int, wanted: list[bytes | None]) -> None:
+        copies = self.site.records("copy", partition)
+        assert list(dict.fromkeys(copy.value for copy in copies)) == wanted
+        assert all(copy.headers == (("was", b"t"),) for copy in copies)
+        if not self.harmed and not self.replayed:
+            assert len(copies) == len(wanted)
 
 
 @pytest.mark.parametrize("held", [False, True], ids=["inline", "held"])
@@ -108,6 +132,8 @@ class Campaign:
 def test_nothing_is_lost_and_order_is_kept_whatever_happens(seed: int, held: bool) -> None:
     campaign = Campaign(seed, held=held)
     harmless = [campaign.append, campaign.append, campaign.turns, campaign.turns, campaign.pause, campaign.site.restart]
+    if seed % 2:
+        harmless.append(campaign.replay)
     harmful = [campaign.crash, campaign.fail_a_sync, campaign.fill_the_disk] if seed % 4 else []
     for _ in range(ROUNDS):
         campaign.random.choice([*harmless, *harmful])()

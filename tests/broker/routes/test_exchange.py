@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.broker.routes.conftest import Site
 
 from headrace.broker.queues.run import Run
-from headrace.broker.routes.definition import ExchangeTarget
+from headrace.broker.routes.ends.exchange import ExchangeTarget
 from headrace.broker.routes.exchange import ExchangeDestination
 from headrace.record import Record
 from headrace.record.amqp.mapping import event_to_message
@@ -88,9 +88,9 @@ def test_runs_change_nothing_about_what_arrives(
         Record(offset, 1_700_000_000_000 + time, key, b"%d" % offset, found)
         for offset, (key, found, time) in enumerate(given_records)
     ]
-    together = site.rig.run(destination.deliver(given))
+    together = site.rig.run(destination.deliver(given, 0))
     as_runs = arrived(site)
-    alone = [site.rig.run(destination.deliver([record])) for record in given]
+    alone = [site.rig.run(destination.deliver([record], 0)) for record in given]
     assert as_runs == arrived(site)
     assert together.done == len(given)
     assert [(failure.place, failure.reason) for failure in together.failures] == [
@@ -101,7 +101,7 @@ def test_runs_change_nothing_about_what_arrives(
 def test_properties_are_those_of_the_mapping(site: Site) -> None:
     record = Record(0, 1_700_000_000_123, b"a.a", b"body", (("amqp.content-type", b"text/plain"), ("trace", b"1")))
     destination = ExchangeDestination(ExchangeTarget("direct"), "topic", site.broker.vhosts.get)
-    site.rig.run(destination.deliver([record]))
+    site.rig.run(destination.deliver([record], 0))
     (message,) = site.messages("a")
     assert message == event_to_message(record)._replace(exchange="direct")
 
@@ -112,7 +112,7 @@ def test_records_of_many_keys_that_go_the_same_way_are_few_runs(site: Site, monk
     monkeypatch.setattr(Run, "of", lambda messages: (next(made), of(messages))[1])
     destination = ExchangeDestination(ExchangeTarget("fanout"), "topic", site.broker.vhosts.get)
     given = [Record(offset, 1_700_000_000_000 + offset, b"%d" % offset, b"") for offset in range(200)]
-    site.rig.run(destination.deliver(given))
+    site.rig.run(destination.deliver(given, 0))
     assert next(made) == 1
     assert len(site.messages("a")) == 200
     site.messages("priorities")

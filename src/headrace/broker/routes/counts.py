@@ -8,6 +8,8 @@ from dataclasses import dataclass
 @dataclass(slots=True)
 class Counts:
     delivered: int = 0
+    replayed: int = 0  # of a period, once more
+    filtered: int = 0  # the filter said no
     dead_lettered: int = 0
     skipped: int = 0
     lost: int = 0  # retention took them first

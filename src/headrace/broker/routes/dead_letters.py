@@ -11,6 +11,8 @@ well (`broker.groups.share.dead_letter_records`):
     __dlq.errors.route       the route
     __dlq.errors.message     why
 
+Of one that came in from outside there is `__dlq.errors.source` in place of the first three and the group.
+
 Of a batch that can't be read there is one dead letter, without content. The topic is made with the first dead letter, with one
 partition and without an end to its retention; one that is there is taken as it is, and a dead letter goes to the partition with
 the number of its origin, modulo how many there are. One that is too long for the topic is written without content.
@@ -35,21 +37,20 @@ TOPIC_CONFIG = {"cleanup.policy": "delete", "retention.ms": "-1", "max.message.b
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    record: Record | Unreadable
+    record: Record | Unreadable | Event
     reason: str
 
     def event(self, definition: RouteDefinition, partition: int, *, with_content: bool = True) -> Event:
         record = self.record
-        offset = record.first if isinstance(record, Unreadable) else record.offset
-        facts: list[tuple[str, object]] = [
-            ("topic", definition.topic),
-            ("partition", partition),
-            ("offset", offset),
-            ("timestamp", record.timestamp_ms),
-            ("group", definition.group_id),
-            ("route", definition.name),
-            ("message", self.reason),
-        ]
+        facts: list[tuple[str, object]] = [("topic", definition.topic)]
+        if isinstance(record, Event):
+            facts = [("source", definition.source.label)]
+        else:
+            offset = record.first if isinstance(record, Unreadable) else record.offset
+            facts += [("partition", partition), ("offset", offset), ("group", definition.group_id)]
+        if record.timestamp_ms is not None:
+            facts.append(("timestamp", record.timestamp_ms))
+        facts += [("route", definition.name), ("message", self.reason)]
         added = tuple((HEADER_PREFIX + name, str(fact).encode("utf-8", "surrogateescape")) for name, fact in facts)
         if isinstance(record, Unreadable) or not with_content:
             return Event(None, None, added)
@@ -64,10 +65,11 @@ class DeadLetterTopic:
         self._topics = topics
         self._clock = clock
 
-    async def write(self, origin: Partition, letters: Sequence[DeadLetter]) -> None:
-        """Durable when the log has synced. Raises LogError, and then nothing was written, or a part of it."""
+    async def write(self, origin: int, letters: Sequence[DeadLetter]) -> None:
+        """Those of one partition. Durable when the log has synced. Raises LogError, and then nothing was written, or a part of
+        it."""
         topic = await self._topic()
-        self._append(topic.partitions[origin.index % len(topic.partitions)], origin.index, letters)
+        self._append(topic.partitions[origin % len(topic.partitions)], origin, letters)
 
     async def _topic(self) -> Topic:
         name = self._definition.dead_letter_topic

@@ -20,8 +20,8 @@ from headrace.broker.queues.errors import AmqpRefusal
 from headrace.broker.queues.queue import Queue
 from headrace.broker.queues.run import Run
 from headrace.broker.queues.settings import Overflow
-from headrace.broker.routes.definition import ExchangeTarget
 from headrace.broker.routes.destination import Delivery, Failure
+from headrace.broker.routes.ends.exchange import ExchangeTarget
 from headrace.broker.routes.runs import Queues, runs_of
 from headrace.broker.vhosts.names import exchange_text
 from headrace.broker.vhosts.publishing import Published
@@ -46,7 +46,10 @@ class ExchangeDestination:
         self._topic = topic
         self._find_vhost = find_vhost
 
-    async def deliver(self, records: Sequence[Record]) -> Delivery:
+    def close(self) -> None:
+        pass
+
+    async def deliver(self, records: Sequence[Record], partition: int) -> Delivery:
         target = self._target
         vhost = self._find_vhost(target.vhost)
         if vhost is None:

@@ -41,7 +41,7 @@ class Place:
     time_ms: int | None = None
 
     @classmethod
-    def of(cls, given: object) -> Place:
+    def of(cls, given: object, member: str = "from") -> Place:
         """Raises InvalidRoute."""
         if given == "earliest":
             return cls()
@@ -57,7 +57,7 @@ class Place:
             else:
                 since = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)) - _EPOCH
                 return cls(time_ms=max(0, since.days * 86_400_000 + since.seconds * 1000 + since.microseconds // 1000))
-        raise InvalidRoute("from must be 'earliest', 'latest', an offset, or a time such as '2026-03-01T09:30:00Z'")
+        raise InvalidRoute(f"{member} must be 'earliest', 'latest', an offset, or a time such as '2026-03-01T09:30:00Z'")
 
     async def in_partition(self, partition: Partition) -> int:
         end = partition.high_watermark

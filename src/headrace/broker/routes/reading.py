@@ -37,10 +37,16 @@ class Portion:
     records: list[Record] = field(default_factory=list)
     unreadable: Unreadable | None = None
 
+    def cut(self, end: int) -> None:
+        """Nothing from this offset on."""
+        if self.next_offset > end:
+            self.records = [record for record in self.records if record.offset < end]
+            self.next_offset = end
 
-async def read_page(partition: Partition, offset: int) -> list[Portion]:
+
+async def read_page(partition: Partition, offset: int, max_bytes: int = READ_BYTES) -> list[Portion]:
     """Raises LogError. Empty if there is nothing to read."""
-    data: Buffer | Awaitable[Buffer] = partition.read(offset, READ_BYTES, committed=True)
+    data: Buffer | Awaitable[Buffer] = partition.read(offset, max_bytes, committed=True)
     if isinstance(data, Awaitable):
         data = await data
     return list(_portions(data, partition, offset))

@@ -83,6 +83,7 @@ class Reader:
         self.positions = dict(positions)
         self.ends: dict[TopicPartition, int] = {}  # how far one could read, as of the last answer
         self.gaps: list[Gap] = []
+        self.partition_bytes = PARTITION_BYTES  # that an answer may have of each partition; a whole batch in any case
 
     def close(self) -> None:
         for link in self._links.values():
@@ -147,7 +148,7 @@ class Reader:
                 FetchPartition(
                     partition=partition.partition,
                     fetch_offset=self.positions[partition],
-                    partition_max_bytes=PARTITION_BYTES,
+                    partition_max_bytes=self.partition_bytes,
                 )
             )
         request = FetchRequest(

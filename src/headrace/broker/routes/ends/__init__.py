@@ -3,7 +3,8 @@
     parsing     reading members of a JSON object, with words for what is wrong
     topic       a topic, as source or destination
     exchange    an exchange of AMQP, as destination
-    webhook     a URL that events are sent to, or a receive URL that they come in by
+    webhook     a URL that events are sent to
+    receiving   a receive URL that they come in by
     zeromq      a ZeroMQ socket, either way
     multicast   a feed of UDP datagrams, either way
 

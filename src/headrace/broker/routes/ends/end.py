@@ -9,7 +9,14 @@ Json = Mapping[str, object]
 
 
 class End(Protocol):
-    """A source or a destination. `of(given)`, a class method of each, reads it and raises InvalidRoute."""
+    """A source or a destination. `of(given)`, a class method of each, reads it and raises InvalidRoute.
+
+    One that makes something up, as a secret that nobody gave, or keeps what it had, also has
+
+        def completed(self, before: End | None) -> End
+
+    which is called once when a route is put, before it is stored, with the end whose place it takes (of whatever type; None for
+    a new route). It may raise InvalidRoute."""
 
     kind: ClassVar[str]  # the member `type`
 

@@ -1,0 +1,25 @@
+"""Everything that is administered below /v1, as one table of operations: topics, groups, queues, exchanges, bindings."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from headrace.http.v1 import brokered, group_offsets, groups, topics
+from headrace.http.v1.operations import Resources
+
+if TYPE_CHECKING:
+    from starlette.routing import BaseRoute
+
+    from headrace.broker import Broker
+
+# A group's name may contain a slash, and so may that of a virtual host: `Resources` looks at their paths itself.
+_PATHS = (*topics.PATHS, "/v1/groups", "/v1/groups/{rest:path}", *brokered.PATHS)
+
+
+def resources(broker: Broker) -> Resources:
+    found = (*topics.OPERATIONS, *groups.OPERATIONS, *group_offsets.OPERATIONS, *brokered.operations(broker))
+    return Resources(broker, found)
+
+
+def routes(found: Resources) -> list[BaseRoute]:
+    return found.routes(*_PATHS)

@@ -1,0 +1,63 @@
+"""Long lists, a part at a time: in the order of names, from behind a name on, at most so many. `next` is where to go on.
+
+A list is asked for in parts by `after` and `limit`, so nothing has to be kept between two of them, and what is made or deleted
+meanwhile does no harm. `pattern` is a glob: `orders.*`.
+
+A hundred thousand names are looked at `STEP` at a time, between which others have their turn.
+
+Bounds: `MAX_LIMIT` in an answer, `MAX_PATTERN` characters.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Iterable
+from fnmatch import translate
+
+from headrace.http.problems import Problem
+from headrace.http.v1.operations import Ask, Parameter
+
+LIMIT = 100
+MAX_LIMIT = 1000
+MAX_PATTERN = 250
+MAX_WILDCARDS = 8
+STEP = 2000
+
+PARAMETERS = (
+    Parameter("pattern", "Only names that match this glob: `*` stands for any characters, `?` for one."),
+    Parameter("after", "Only names behind this one: `next` of the answer before."),
+    Parameter("limit", f"At most so many, {LIMIT} if it is not said, up to {MAX_LIMIT}.", int),
+)
+
+
+async def part_of(ask: Ask, names: Iterable[str], without: str = "") -> tuple[list[str], str | None]:
+    """The names that were asked for, and behind which to go on if there are more. Those that begin with `without` are nobody's
+    business. Raises Problem."""
+    limit = ask.number("limit", LIMIT, MAX_LIMIT)
+    pattern = compiled(ask.query.get("pattern", ""))
+    after = ask.query.get("after", "")
+    everything = list(names)
+    first: list[str] = []  # of those looked at so far
+    for start in range(0, len(everything), STEP):
+        found = [
+            name
+            for name in everything[start : start + STEP]
+            if name > after
+            and not (without and name.startswith(without))
+            and (pattern is None or pattern.match(name) is not None)
+        ]
+        first = sorted(first + found)[: limit + 1]
+        await asyncio.sleep(0)
+    return first[:limit], first[limit - 1] if len(first) > limit else None
+
+
+def compiled(pattern: str) -> re.Pattern[str] | None:
+    """A glob; None for the empty one, which is none. Raises Problem."""
+    if not pattern:
+        return None
+    shorter = re.sub(r"\*+", "*", pattern)
+    if len(shorter) > MAX_PATTERN or shorter.count("*") > MAX_WILDCARDS:
+        text = f"a pattern has at most {MAX_PATTERN} characters and {MAX_WILDCARDS} asterisks"
+        raise Problem(400, "invalid_parameter", text)
+    return re.compile(translate(shorter))

@@ -1,0 +1,60 @@
+"""To a peer, as fast as it reads and no faster.
+
+Granian keeps four pieces of an answer for a peer that does not read, and its own `PIECE_BYTES` or so; then `send` waits. What
+is long goes out in pieces of that size, so a stalled reader costs some 200 KiB here and what its socket buffers. After
+`headrace.http.stalled.ms` without any progress it is given up, and its connection is cut: it holds a place that others could
+have.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Any
+
+from headrace.http.connections import cut
+
+if TYPE_CHECKING:
+    from starlette.types import Scope, Send
+
+    from headrace.broker.settings import Settings
+
+logger = logging.getLogger("headrace.http")
+
+PIECE_BYTES = 32 * 1024
+STALLED_MS = "headrace.http.stalled.ms"
+
+
+class Stalled(Exception):
+    """The peer does not read."""
+
+
+class Peer:
+    """Whoever sent a request, as somebody to send to."""
+
+    def __init__(self, settings: Settings, scope: Scope, send: Send) -> None:
+        self._settings = settings
+        self._scope = scope
+        self._send = send
+
+    async def send_body(self, body: bytes) -> None:
+        """A part of an answer. Raises Stalled."""
+        for first in range(0, len(body), PIECE_BYTES):
+            piece = body[first : first + PIECE_BYTES] if len(body) > PIECE_BYTES else body
+            await self.send({"type": "http.response.body", "body": piece, "more_body": True})
+
+    async def send(self, message: dict[str, Any]) -> None:
+        """Raises Stalled."""
+        try:
+            async with asyncio.timeout(self._settings.get_int(STALLED_MS) / 1000):
+                await self._send(message)
+        except TimeoutError:
+            raise Stalled from None
+
+    async def cut(self, why: str = "it does not read what it is sent") -> None:
+        """Ends the connection at once."""
+        client = self._scope.get("client")
+        if client:
+            if self._scope["headrace.admission"].may_complain():
+                logger.warning("cut the connection from %s:%s off: %s", *client, why)
+            await asyncio.to_thread(cut, client[0], int(client[1]))
