@@ -136,7 +136,10 @@ cdef enum:  # as in pure
     SMALLEST_LENGTH = 14
     LENGTH_BASE = 12
     CRC_START = 21
+    COMPRESSION = 0x07
     LOG_APPEND_TIME = 0x08
+    TRANSACTIONAL = 0x10
+    CONTROL = 0x20
     SMALLEST_RECORD = 7
     LONGEST_STRING = 0x7FFF
     INLINE_BYTES = 512
@@ -824,54 +827,173 @@ cdef tuple parsed_produce(Cursor* c, int version):
     return transactional_id, acks, timeout_ms, topics
 
 
-def encode_produce_response(int version, int32_t correlation_id, topics, int32_t throttle_ms):
-    """See `headrace.record.pure.produce.encode_produce_response`."""
+def parse_sole_batch(buf, Py_ssize_t start, Py_ssize_t end):
+    """See `headrace.record.pure.produce.parse_sole_batch`."""
+    cdef Py_buffer view
+    cdef Cursor c
+    PyObject_GetBuffer(buf, &view, PyBUF_SIMPLE)
+    try:
+        if start < 0 or end > view.len or end - start < 10:
+            return None
+        c.data = <const uint8_t*>view.buf
+        c.pos = start
+        c.end = end
+        c.failed = 0
+        return sole_batch(&c)
+    finally:
+        PyBuffer_Release(&view)
+
+
+cdef inline int64_t sole_length(Cursor* c, bint wide) noexcept nogil:
+    """Of a string, or of an array or bytes (`wide`); -1 for null, and where the request is cut."""
+    if c.flexible:
+        return <int64_t>read_uvarint(c) - 1
+    c.pos += 4 if wide else 2
+    if c.pos > c.end:
+        c.failed = CUT
+        return -1
+    return max(-1, <int32_t>get32(c.data + c.pos - 4) if wide else <int16_t>get16(c.data + c.pos - 2))
+
+
+cdef object sole_batch(Cursor* c):
+    cdef const uint8_t* p = c.data + c.pos
+    cdef int16_t version = <int16_t>get16(p + 2)
+    if get16(p) != 0 or not 3 <= version <= 13:
+        return None
+    cdef int32_t correlation_id = <int32_t>get32(p + 4)
+    cdef int64_t length = <int16_t>get16(p + 8)
+    cdef int tags = 1 if version >= 9 else 0
+    c.flexible = tags
+    c.pos += 10 + max(<int64_t>0, length)
+    if tags:
+        c.pos += 1
+        if c.pos > c.end or c.data[c.pos - 1]:
+            return None
+    if sole_length(c, False) != -1 or c.failed or c.end - c.pos < 6:
+        return None
+    cdef int16_t acks = <int16_t>get16(c.data + c.pos)
+    c.pos += 6
+    if sole_length(c, True) != 1:
+        return None
+    length = 16 if version >= 13 else sole_length(c, False)
+    cdef const uint8_t* name = c.data + c.pos
+    if length < 0 or length > LONGEST_STRING or length > c.end - c.pos:
+        return None
+    cdef Py_ssize_t name_length = length
+    c.pos += length
+    if sole_length(c, True) != 1 or c.end - c.pos < 4:
+        return None
+    cdef int32_t index = <int32_t>get32(c.data + c.pos)
+    c.pos += 4
+    length = sole_length(c, True)
+    if length < HEADER_SIZE or length != c.end - c.pos - 3 * tags:
+        return None
+    p = c.data + c.pos
+    cdef Py_ssize_t first = c.pos, last = c.pos + length
+    if tags and (c.data[last] or c.data[last + 1] or c.data[last + 2]):
+        return None
+    cdef int16_t attributes = <int16_t>get16(p + 21)
+    cdef int32_t count = <int32_t>get32(p + 57)
+    if (
+        p[16] != 2 or <int32_t>get32(p + 8) != length - LENGTH_BASE or count <= 0
+        or <int32_t>get32(p + 23) != count - 1 or attributes & (TRANSACTIONAL | CONTROL)
+        or attributes & COMPRESSION > (3 if version < 7 else 4)
+        or crc_of(0, p + CRC_START, length - CRC_START) != get32(p + 17)
+        or not (attributes & COMPRESSION or are_sound(p, length, count))
+    ):
+        return None
+    if version >= 13:
+        topic = PyBytes_FromStringAndSize(<const char*>name, 16)
+    else:
+        try:
+            topic = PyUnicode_DecodeUTF8(<const char*>name, name_length, NULL)
+        except UnicodeDecodeError:
+            return None
+    return version, correlation_id, acks, topic, index, first, last, (
+        attributes, count - 1, <int64_t>get64(p + 27), <int64_t>get64(p + 35),
+        <int64_t>get64(p + 43), <int16_t>get16(p + 51), <int32_t>get32(p + 53), count,
+    )
+
+
+def encode_sole_answer(int version, int32_t correlation_id, topic, int32_t index, int64_t base_offset,
+                       int64_t append_time_ms, int64_t log_start_offset):
+    """See `headrace.record.pure.produce.encode_sole_answer`."""
     if not 3 <= version <= 13:
         raise ValueError(f"Produce has no version {version}")
+    cdef bint flexible = version >= 9
     cdef Out out
     cdef uint8_t[STACK_BYTES] stack
     begin(&out, stack, STACK_BYTES)
     try:
-        add_produce_response(&out, version, correlation_id, topics, throttle_ms)
-        return PyBytes_FromStringAndSize(<char*>out.data, out.size)
+        begin_produce_response(&out, correlation_id, 1, flexible)
+        add_topic(&out, topic, version >= 13, flexible)
+        add_length(&out, 1, flexible)
+        add_produced(&out, version, index, 0, base_offset, append_time_ms, log_start_offset, None)
+        if flexible:
+            add8(&out, 0)
+        return end_produce_response(&out, 0, flexible)
     finally:
         release(&out)
 
 
-cdef int add_produce_response(Out* out, int version, int32_t correlation_id, topics, int32_t throttle_ms) except -1:
+def encode_produce_response(int version, int32_t correlation_id, topics, int32_t throttle_ms):
+    """See `headrace.record.pure.produce.encode_produce_response`."""
+    if not 3 <= version <= 13:
+        raise ValueError(f"Produce has no version {version}")
     cdef bint flexible = version >= 9
+    cdef Out out
+    cdef uint8_t[STACK_BYTES] stack
+    begin(&out, stack, STACK_BYTES)
+    try:
+        begin_produce_response(&out, correlation_id, len(topics), flexible)
+        for topic, partitions in topics:
+            add_topic(&out, topic, version >= 13, flexible)
+            add_length(&out, len(partitions), flexible)
+            for index, error, base_offset, append_time_ms, log_start_offset, message in partitions:
+                add_produced(&out, version, index, error, base_offset, append_time_ms, log_start_offset, message)
+            if flexible:
+                add8(&out, 0)
+        return end_produce_response(&out, throttle_ms, flexible)
+    finally:
+        release(&out)
+
+
+cdef int begin_produce_response(Out* out, int32_t correlation_id, Py_ssize_t topics, bint flexible) except -1:
     add32(out, 0)
     add32(out, correlation_id)
     if flexible:
         add8(out, 0)
-    add_length(out, len(topics), flexible)
-    for topic, partitions in topics:
-        add_topic(out, topic, version >= 13, flexible)
-        add_length(out, len(partitions), flexible)
-        for index, error, base_offset, append_time_ms, log_start_offset, message in partitions:
-            add32(out, index)
-            add16(out, error)
-            add64(out, base_offset)
-            add64(out, append_time_ms)
-            if version >= 5:
-                add64(out, log_start_offset)
-            if version >= 8:
-                add_length(out, 0, flexible)
-                if message is not None:
-                    add_string(out, message, flexible)
-                elif flexible:
-                    add8(out, 0)
-                else:
-                    add16(out, -1)
-            if flexible:
-                add8(out, 0)
-        if flexible:
+    return add_length(out, topics, flexible)
+
+
+cdef int add_produced(Out* out, int version, int32_t index, int16_t error, int64_t base_offset, int64_t append_time_ms,
+                      int64_t log_start_offset, message) except -1:
+    cdef bint flexible = version >= 9
+    add32(out, index)
+    add16(out, error)
+    add64(out, base_offset)
+    add64(out, append_time_ms)
+    if version >= 5:
+        add64(out, log_start_offset)
+    if version >= 8:
+        add_length(out, 0, flexible)
+        if message is not None:
+            add_string(out, message, flexible)
+        elif flexible:
             add8(out, 0)
+        else:
+            add16(out, -1)
+    if flexible:
+        add8(out, 0)
+    return 0
+
+
+cdef bytes end_produce_response(Out* out, int32_t throttle_ms, bint flexible):
     add32(out, throttle_ms)
     if flexible:
         add8(out, 0)
     put32(out.data, <uint32_t>(out.size - 4))
-    return 0
+    return PyBytes_FromStringAndSize(<char*>out.data, out.size)
 
 
 # Fetch -----------------------------------------------------------------------------------------------------------------

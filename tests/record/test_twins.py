@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from headrace.record import pure
 from headrace.record.batch import encode_batch
+from headrace.record.compression import Compression
 from headrace.record.errors import BatchError, MalformedRequest
 from headrace.record.event import Event
 
@@ -228,6 +229,48 @@ def test_parse_produce(twins: Twins, request_: tuple[int, bytes], start: int, sh
     version, body = request_
     same(twins, "parse_produce", body, 0, len(body), version)
     same(twins, "parse_produce", body, start, len(body) + short, version)
+
+
+@st.composite
+def sole_batches(draw: st.DrawFn) -> bytes:
+    """Produce requests with one batch for one partition, or nearly so."""
+    version = draw(st.integers(2, 14))
+    compression = draw(st.sampled_from(Compression))
+    records = bytearray(encode_batch(draw(st.lists(events, min_size=1, max_size=3)), compression=compression))
+    for _ in range(draw(st.integers(0, 2))):
+        records[draw(st.integers(8, 60))] = draw(st.integers(0, 255))
+    if draw(st.booleans()):
+        records[17:21] = pure.crc32c(records[21:]).to_bytes(4, "big")
+    flexible = version >= 9
+    client = draw(st.sampled_from([b"\xff\xff", b"\0\0", b"\0\3app"]))
+    head = draw(st.sampled_from([0, 0, 0, 1])).to_bytes(2, "big") + version.to_bytes(2, "big") + b"\0\0\0\7" + client
+    body = Body(draw, flexible)
+    body.data += head + b"\0" * flexible
+    body.data += draw(st.sampled_from([b"\0" if flexible else b"\xff\xff", b"\2x" if flexible else b"\xff\xfe"]))
+    body.number(6)
+    body.length(1, 4)
+    body.topic(version >= 13)
+    body.length(1, 4)
+    body.number(4)
+    body.length(len(records), 4)
+    body.data += records
+    for _ in range(3):
+        body.tags() if draw(st.integers(0, 9)) == 0 else body.data.extend(b"\0" * flexible)
+    return bytes(body.data)
+
+
+@given(sole_batches() | mutated(sole_batches()), st.integers(-1, 3), st.integers(-3, 1))
+@settings(max_examples=300)
+def test_parse_sole_batch(twins: Twins, request_: bytes, start: int, short: int) -> None:
+    same(twins, "parse_sole_batch", request_, 0, len(request_))
+    same(twins, "parse_sole_batch", b"..." + request_ + b"...", 3, 3 + len(request_))
+    same(twins, "parse_sole_batch", request_, start, len(request_) + short)
+
+
+@given(st.integers(3, 13), st.text(max_size=9), st.lists(st.integers(0, 2**63 - 1), min_size=3, max_size=3))
+def test_encode_sole_answer(twins: Twins, version: int, name: str, numbers: list[int]) -> None:
+    topic = name.encode().ljust(16)[:16] if version >= 13 else name
+    same(twins, "encode_sole_answer", version, 7, topic, 3, *numbers)
 
 
 @given(

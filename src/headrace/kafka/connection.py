@@ -28,7 +28,7 @@ from headrace.kafka.codec.wire import MalformedMessage
 from headrace.kafka.messages import MESSAGES
 from headrace.kafka.requests import handle_request
 from headrace.kafka.throttle import Throttle
-from headrace.record import MalformedRequest
+from headrace.record import MalformedRequest, parse_sole_batch
 
 if TYPE_CHECKING:
     from headrace.kafka.listener import KafkaListener
@@ -269,7 +269,12 @@ class KafkaConnection(asyncio.BufferedProtocol):
     # --- requests
 
     def _handle(self, view: memoryview, start: int, stop: int) -> bool:
-        """Handles one request; False when it has to wait."""
+        """Handles one request; False when it has to wait. What must be refused, or has more to it than one batch for one
+        partition, is for the second half."""
+        if self.throttle is None and len(self._slots) < MAX_WAITING and not self._log.backlogged:
+            sole = parse_sole_batch(view, start, stop)
+            if sole is not None and produce.handle_sole(self, view, sole):
+                return True
         try:
             if stop - start < 10:
                 raise MalformedMessage("a request shorter than its header")

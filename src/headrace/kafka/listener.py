@@ -6,6 +6,7 @@ import asyncio
 import logging
 import socket
 from collections import deque
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from headrace.broker.peers import Peers
@@ -43,6 +44,7 @@ class KafkaListener:
         self.sessions = FetchSessions(settings.get_int("max.incremental.fetch.session.cache.slots"), broker.clock)
         self.advertised = ("127.0.0.1", 0)
         self._peers: Peers[KafkaConnection] = Peers(settings, self.traffic, logger)
+        self.now: Callable[[], float]  # the loop's time, from `start` on; asked for each read
         self.few_peers = True  # with many, the loop hardly sleeps, and staying awake would only cost
         self._waiting_for_room: deque[KafkaConnection] = deque()
         self._server: asyncio.Server | None = None
@@ -50,7 +52,7 @@ class KafkaListener:
 
     async def start(self, host: str, port: int) -> tuple[str, int]:
         loop = asyncio.get_running_loop()
-        self._loop_time = loop.time
+        self.now = loop.time
         self.broker.quotas.subscribe(self._quotas_changed)
         self.attention = Attention(loop)
         listening = bound_socket(host, port, {(socket.SOL_SOCKET, socket.SO_SNDBUF): _SEND_BUFFER_BYTES})
@@ -66,9 +68,6 @@ class KafkaListener:
             self._server.close()
         for connection in tuple(self._peers.connected):
             connection.close_gently()
-
-    def now(self) -> float:
-        return self._loop_time()
 
     # --- who may connect
 

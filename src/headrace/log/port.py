@@ -17,10 +17,13 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 from uuid import UUID
 
 from headrace.log.errors import StorageError
+
+if TYPE_CHECKING:
+    from headrace.record.pure.batches import Checked
 
 
 class Durability(StrEnum):
@@ -115,6 +118,10 @@ class Partition(Protocol):
     def append(self, batch: bytearray | memoryview) -> int:
         """Checks one batch, gives it its offset in place and writes it. Returns the base offset, or the first one's when the
         batch is an idempotent producer's retry. It is durable when `Log.after_sync` says so."""
+        ...
+
+    def append_checked(self, batch: bytearray | memoryview, checked: Checked) -> int:
+        """The same for a batch that `record.parse_sole_batch` has found sound, with what it found."""
         ...
 
     def append_own(self, batch: bytearray, count: int, timestamp_ms: int) -> int:

@@ -14,7 +14,7 @@ else:
     try:
         from headrace import _speed as twin
 
-        twin.check_records  # noqa: B018  a build from before the twin had its functions counts as none
+        twin.parse_sole_batch  # noqa: B018  a build from before the twin had its functions counts as none
     except (ImportError, AttributeError):
         from headrace.record import pure as twin
 
@@ -31,6 +31,8 @@ encode_records = twin.encode_records
 decode_records = twin.decode_records
 check_records = twin.check_records
 parse_produce = twin.parse_produce
+parse_sole_batch = twin.parse_sole_batch
+encode_sole_answer = twin.encode_sole_answer
 encode_produce_response = twin.encode_produce_response
 parse_fetch = twin.parse_fetch
 fetch_partition_header = twin.fetch_partition_header

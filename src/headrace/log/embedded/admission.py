@@ -17,6 +17,7 @@ Checked = tuple[int, int, int, int, int, int, int, int]  # what `check_batch` re
 COMPRESSION = 0x07
 TRANSACTIONAL = 0x10
 CONTROL = 0x20
+NO_LIMIT_MS = 0x7FFF_FFFF_FFFF_FFFF
 _CODECS = ("uncompressed", "gzip", "snappy", "lz4", "zstd", "", "", "")
 _MAX_LOOKED_INTO_BYTES = 32 * 1024 * 1024  # of what a client compressed
 
@@ -45,6 +46,12 @@ def check_from_client(batch: Buffer) -> Checked:
 def is_picky(config: TopicConfig) -> bool:
     """Whether `prepare` has anything to do for this topic."""
     return config.compact or config.compression_type != "producer"
+
+
+def plain_bytes(config: TopicConfig) -> int:
+    """Up to which size a batch is stored as it came, if its timestamps are in order; -1 for topics that look at each."""
+    looks = is_picky(config) or config.log_append_time or config.message_timestamp_before_max_ms != NO_LIMIT_MS
+    return -1 if looks else config.max_message_bytes
 
 
 def prepare(batch: bytearray | memoryview, attributes: int, config: TopicConfig) -> bytearray | memoryview:

@@ -15,6 +15,7 @@ from headrace.log.embedded import definitions
 from headrace.log.embedded.admission import (
     COMPRESSION,
     CONTROL,
+    NO_LIMIT_MS,
     TRANSACTIONAL,
     Checked,
     check_from_client,
@@ -48,7 +49,6 @@ logger = logging.getLogger("headrace.log")
 _FSYNC = Durability.FSYNC
 _MAKE_ROOM = (definitions.TABLE, ARCHIVED)  # to delete a topic, or to archive it, must stay possible on a full disk
 _LAST_SEQUENCE = 0x7FFF_FFFF
-_NO_LIMIT_MS = 0x7FFF_FFFF_FFFF_FFFF
 _MAX_RELATIVE_OFFSET = 0x7FFF_FFFF
 _WORTH_REMOVING = 1024 * 1024
 
@@ -59,14 +59,14 @@ class EmbeddedPartition(StoredPartition):
     # --- appending
 
     def append(self, batch: bytearray | memoryview) -> int:
-        return self._append(batch, check_from_client(batch))
+        return self.append_checked(batch, check_from_client(batch))
 
     def append_own(self, batch: bytearray, count: int, timestamp_ms: int) -> int:
-        return self._append(batch, (0, count - 1, timestamp_ms, timestamp_ms, -1, -1, -1, count))
+        return self.append_checked(batch, (0, count - 1, timestamp_ms, timestamp_ms, -1, -1, -1, count))
 
     def append_control(self, batch: bytearray) -> int:
         """For the broker's own markers."""
-        return self._append(batch, check_batch(batch, 0, len(batch)))
+        return self.append_checked(batch, check_batch(batch, 0, len(batch)))
 
     def append_after_journal(self, batch: bytearray, *, dry: bool = False) -> int:
         """Like `append`, for writes that must happen together: the segment is written once the journal has them all. A dry one
@@ -77,9 +77,9 @@ class EmbeddedPartition(StoredPartition):
                 check_records(batch, checked[7])
         except BatchError as error:
             raise CorruptBatch(str(error)) from None
-        return self._append(batch, checked, after_journal=True, dry=dry)
+        return self.append_checked(batch, checked, after_journal=True, dry=dry)
 
-    def _append(
+    def append_checked(
         self,
         batch: bytearray | memoryview,
         checked: Checked,
@@ -88,25 +88,13 @@ class EmbeddedPartition(StoredPartition):
     ) -> int:
         attributes, last_delta, _, max_timestamp, producer_id, epoch, sequence, _ = checked
         log = self.log
-        config = self.config
         if log.refusal is not None or self.broken:
             self._refuse()
         size = len(batch)
-        if size > config.max_message_bytes and not attributes & CONTROL:
-            raise BatchTooLarge(f"a batch of {size} bytes, where max.message.bytes allows {config.max_message_bytes}")
         now_ms = log.clock.now_ms()
-        if self._picky and not attributes & CONTROL:
-            batch = prepare(batch, attributes, config)
+        if size > self._plain_bytes or not 0 <= max_timestamp <= now_ms + self._ahead_ms:
+            batch, max_timestamp = self._admit(batch, attributes, max_timestamp, now_ms)
             size = len(batch)
-        if config.log_append_time:
-            stamp_append_time(batch, 0, size, now_ms)
-            max_timestamp = self.append_time_ms = now_ms
-        elif (
-            now_ms - max_timestamp > config.message_timestamp_before_max_ms
-            or max_timestamp - now_ms > config.message_timestamp_after_max_ms
-            or config.message_timestamp_before_max_ms != _NO_LIMIT_MS
-        ):
-            check_timestamps(batch, config, now_ms)
         last_sequence = -1
         marker: EndTransactionMarker | None = None
         if producer_id >= 0:
@@ -170,6 +158,28 @@ class EmbeddedPartition(StoredPartition):
                 self.tell_watchers()
         return base_offset
 
+    def _admit(
+        self, batch: bytearray | memoryview, attributes: int, max_timestamp: int, now_ms: int
+    ) -> tuple[bytearray | memoryview, int]:
+        """What the topic's settings have to say about a batch: it is refused, or as it will be stored, with its largest
+        timestamp."""
+        config = self.config
+        size = len(batch)
+        if size > config.max_message_bytes and not attributes & CONTROL:
+            raise BatchTooLarge(f"a batch of {size} bytes, where max.message.bytes allows {config.max_message_bytes}")
+        if self._picky and not attributes & CONTROL:
+            batch = prepare(batch, attributes, config)
+        if config.log_append_time:
+            stamp_append_time(batch, 0, len(batch), now_ms)
+            max_timestamp = self.append_time_ms = now_ms
+        elif (
+            now_ms - max_timestamp > config.message_timestamp_before_max_ms
+            or max_timestamp - now_ms > config.message_timestamp_after_max_ms
+            or config.message_timestamp_before_max_ms != NO_LIMIT_MS
+        ):
+            check_timestamps(batch, config, now_ms)
+        return batch, max_timestamp
+
     def _take_unsynced(self) -> tuple[Segment, ...]:
         """Segments with batches that no group commit has covered: a durable batch behind them needs them on disk first."""
         if not self._has_unsynced:
@@ -189,16 +199,15 @@ class EmbeddedPartition(StoredPartition):
         segments = self.segments
         if segments:
             segment = segments[-1]
-            config = self.config
             if segment.first_timestamp < 0:
                 if segment.size:
                     segment.learn_timestamps()
                 else:
                     segment.first_timestamp = timestamp_ms
             if (
-                segment.size + size <= config.segment_bytes
+                segment.size + size <= self.config.segment_bytes
                 and last_offset - segment.base_offset <= _MAX_RELATIVE_OFFSET
-                and (segment.first_timestamp < 0 or timestamp_ms - segment.first_timestamp <= config.max_segment_ms)
+                and (segment.first_timestamp < 0 or timestamp_ms - segment.first_timestamp <= self._max_segment_ms)
             ) or segment.size == 0:
                 return segment
         return self._roll(timestamp_ms)

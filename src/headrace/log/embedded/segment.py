@@ -80,8 +80,13 @@ class Segment:
     # --- writing
 
     def append(self, batch: Buffer, base_offset: int, max_timestamp: int) -> None:
-        index = self.index  # loaded before anything is written, so that a failure leaves nothing half done
-        self.file().write(self.size, (batch,))
+        index = self._index
+        if index is None:
+            index = self._load_index()  # before anything is written, so that a failure leaves nothing half done
+        file = self._file
+        if file is None or file.closed:
+            file = self.file()
+        file.write(self.size, (batch,))
         self._count(index, base_offset, len(batch), max_timestamp)
 
     def reserve(self, size: int, base_offset: int, max_timestamp: int) -> None:

@@ -15,9 +15,7 @@ from uuid import UUID
 
 from headrace.disk.port import Buffer
 from headrace.log.embedded import compaction_manifest, times
-from headrace.log.embedded.admission import (
-    is_picky,
-)
+from headrace.log.embedded.admission import is_picky, plain_bytes
 from headrace.log.embedded.layout import index_of
 from headrace.log.embedded.producers import Producers
 from headrace.log.embedded.reading import CachedReads, WouldWait, committed_part, read_waiting
@@ -39,9 +37,12 @@ logger = logging.getLogger("headrace.log")
 
 class StoredPartition:
     __slots__ = (
+        "_ahead_ms",
         "_has_unsynced",
         "_last_batch",
+        "_max_segment_ms",
         "_picky",
+        "_plain_bytes",
         "_producers",
         "append_time_ms",
         "archived",
@@ -76,11 +77,7 @@ class StoredPartition:
         self.topic_id = topic_id
         self.index = index
         self.folder = folder
-        self.config = config
-        self.durability = config.durability
-        self.copies_wanted = config.min_insync_replicas
-        self._picky = is_picky(config)
-        self.append_time_ms = -1
+        self.configure(config)
         self.leader_epoch = 0
         self.start_offset = self.high_watermark = self.end_offset = 0
         self.archived: ArchivedPart | None = None  # what lies in the archive; the newest of it may be here, too
@@ -319,5 +316,8 @@ class StoredPartition:
         self.config = config
         self.durability = config.durability
         self.copies_wanted = config.min_insync_replicas
-        self._picky = is_picky(config)
         self.append_time_ms = -1
+        self._picky = is_picky(config)
+        self._plain_bytes = plain_bytes(config)
+        self._ahead_ms = config.message_timestamp_after_max_ms
+        self._max_segment_ms = config.max_segment_ms

@@ -14,7 +14,7 @@ from headrace.record.pure.batches import (
     whole_batches,
 )
 from headrace.record.pure.fetch import encode_fetch_response, fetch_partition_header, parse_fetch
-from headrace.record.pure.produce import encode_produce_response, parse_produce
+from headrace.record.pure.produce import encode_produce_response, encode_sole_answer, parse_produce, parse_sole_batch
 from headrace.record.pure.records import check_records, decode_records, encode_records
 
 __all__ = [
@@ -25,10 +25,12 @@ __all__ = [
     "encode_fetch_response",
     "encode_produce_response",
     "encode_records",
+    "encode_sole_answer",
     "fetch_partition_header",
     "find_offset",
     "parse_fetch",
     "parse_produce",
+    "parse_sole_batch",
     "scan_batches",
     "stamp_append_time",
     "stamp_batch",
