@@ -231,7 +231,7 @@ def stamp_append_time(buf, Py_ssize_t start, Py_ssize_t end, int64_t now_ms):
         if start < 0 or end > view.len or start > end:
             raise CorruptBatch("the range is outside the buffer")
         if end - start < HEADER_SIZE:
-            raise CorruptBatch("shorter than a batch header")
+            raise InconsistentBatch("shorter than a batch header")
         p = <uint8_t*>view.buf + start
         p[22] |= LOG_APPEND_TIME
         put64(p + 35, <uint64_t>now_ms)

@@ -1,4 +1,4 @@
-"""examples/direct/brokerless_publish_subscribe.py and what_is_lost.py do what they say."""
+"""The examples of publish–subscribe without a broker, and of what is lost while a consumer is offline, do what they say."""
 
 from __future__ import annotations
 
@@ -31,3 +31,15 @@ def test_what_is_lost_while_a_consumer_is_offline() -> None:
     assert said["topic -> zmq pub"] == "20 of 30 received, 10 lost; 10 found in the topic"
     assert said["topic -> zmq push"] == "30 of 30 received, 0 lost"
     assert said["zmq push -> topic -> push"] == "30 of 30 received, 0 lost"
+
+
+def test_what_is_lost_over_http_and_udp() -> None:
+    said = {line[:28].strip(): line[28:] for line in said_by("what_is_lost_over_http_and_udp.py")}
+    assert said == {
+        "udp feed": "20 of 30 received, 10 lost",
+        "topic -> udp, recover": "30 of 30 received, 0 lost",
+        "server-sent events": "20 of 30 received, 10 lost",
+        "the same, Last-Event-ID": "30 of 30 received, 0 lost",
+        "webhook, one attempt": "20 of 30 received, 10 lost; 10 in the dead-letter topic",
+        "webhook": "30 of 30 received, 0 lost",
+    }
