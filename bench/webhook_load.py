@@ -1,6 +1,7 @@
-"""A thousand endpoints of webhooks in one process, on addresses of loopback, all on one port; one in ten can be made bad.
+"""A thousand endpoints of webhooks, on addresses of loopback, all on one port; one in ten can be made bad. Those that can be are
+in a process of their own, so that what they do costs the others no time.
 
-    python -m bench.webhook_load ENDPOINTS PORT
+    python -m bench.webhook_load ENDPOINTS PORT healthy|bad
 
 Commands come as lines on standard input, and each is answered by a line of JSON:
 
@@ -40,11 +41,11 @@ def kind_of(endpoint: int) -> str:
 
 
 class Endpoints:
-    def __init__(self, count: int, port: int) -> None:
-        self._count = count
+    def __init__(self, count: int, port: int, those: str) -> None:
+        self._mine = [endpoint for endpoint in range(count) if is_bad(endpoint) == (those == "bad")]
         self._port = port
         self._servers: dict[str, asyncio.Server] = {}
-        self._number = {address_of(endpoint): endpoint for endpoint in range(count)}
+        self._number = {address_of(endpoint): endpoint for endpoint in self._mine}
         self._open: set[Connection] = set()
         self.bad = False
         self.delays_ms: list[float] = []
@@ -55,7 +56,7 @@ class Endpoints:
             await self._listen(kind)
 
     async def _listen(self, kind: str) -> None:
-        hosts = [address_of(one) for one in range(self._count) if (kind_of(one) if is_bad(one) else "good") == kind]
+        hosts = [address_of(one) for one in self._mine if (kind_of(one) if is_bad(one) else "good") == kind]
         if hosts:
             loop = asyncio.get_running_loop()
             self._servers[kind] = await loop.create_server(lambda: Connection(self), hosts, self._port, backlog=1000)
@@ -139,8 +140,8 @@ class Connection(asyncio.Protocol):
         self._dripping = asyncio.get_running_loop().call_later(0.5, self._drip)
 
 
-async def main(count: int, port: int) -> None:
-    endpoints = Endpoints(count, port)
+async def main(count: int, port: int, those: str) -> None:
+    endpoints = Endpoints(count, port, those)
     await endpoints.start()
     reader = asyncio.StreamReader()
     await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
@@ -170,4 +171,4 @@ if __name__ == "__main__":
         run: Callable[..., object] = uvloop.run
     except ImportError:
         run = asyncio.run
-    run(main(int(sys.argv[1]), int(sys.argv[2])))
+    run(main(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]))

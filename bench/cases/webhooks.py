@@ -30,14 +30,16 @@ from headrace.client.routes import RoutesClient
 ENDPOINTS = 1000
 PER_S = 250
 TICK_S = 0.02
-SETTLE_S = 6.0  # until endpoints that are dead are known to be
+SETTLE_S = 15.0  # until endpoints that are dead are known to be
 BURST = 10  # events to each endpoint
 DEADLINE_S = 180.0
 
 
 class Endpoints:
-    def __init__(self, count: int, port: int) -> None:
-        command = [sys.executable, "-m", "bench.webhook_load", str(count), str(port)]
+    """One process of them: the healthy ones, or those that can be made bad."""
+
+    def __init__(self, count: int, port: int, those: str) -> None:
+        command = [sys.executable, "-m", "bench.webhook_load", str(count), str(port), those]
         root = Path(__file__).parents[2]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=root, text=True)
         self._answer()
@@ -95,18 +97,23 @@ class Publisher:
 
 
 @contextmanager
-def site(rig: Rig) -> Iterator[tuple[Endpoints, Publisher]]:
+def site(rig: Rig) -> Iterator[tuple[Endpoints, Endpoints, Publisher]]:
+    """The healthy endpoints, those that can be made bad, and who publishes to all of them."""
     count = max(50, int(ENDPOINTS * rig.effort.scale)) if rig.effort.scale < 1 else ENDPOINTS
     http, port = free_port(), free_port()
     arguments = ["--http", f"127.0.0.1:{http}", "--set", "headrace.webhooks.allow=127.0.0.0/8"]
-    with rig.serving(arguments=arguments) as server, closing(Endpoints(count, port)) as endpoints:
+    with (
+        rig.serving(arguments=arguments) as server,
+        closing(Endpoints(count, port, "healthy")) as healthy,
+        closing(Endpoints(count, port, "bad")) as bad,
+    ):
         publisher = Publisher(server.bootstrap, count)
         with RoutesClient(f"http://127.0.0.1:{http}") as routes:
             for endpoint in range(count):
                 url = f"http://{address_of(endpoint)}:{port}/hook"
                 routes.put(f"r{endpoint}", topic=f"hook-{endpoint}", destination={"type": "webhook", "url": url})
         publisher.cluster.topics([f"hook-{endpoint}" for endpoint in range(count)], create=True)
-        yield endpoints, publisher
+        yield healthy, bad, publisher
 
 
 def wait_for(endpoints: Endpoints, count: int) -> None:
@@ -136,14 +143,14 @@ def measure_rate(endpoints: Endpoints, publisher: Publisher, each: int) -> float
 def measure(rig: Rig) -> Measured:
     measured: Measured = {}
     each = max(2, int(BURST * min(1.0, rig.effort.scale * 4)))
-    with site(rig) as (endpoints, publisher):
+    with site(rig) as (healthy, bad, publisher):
         publisher.pace(rig.effort.warm_seconds)  # a connection to each of them
         for state in ("good", "bad"):
-            endpoints.ask(state)
+            bad.ask(state)
             publisher.pace(SETTLE_S)
-            p50, p99 = measure_delay(endpoints, publisher, 2 * rig.effort.seconds)
+            p50, p99 = measure_delay(healthy, publisher, 2 * rig.effort.seconds)
             measured |= {f"{state}_p50": p50, f"{state}_p99": p99}
-            measured[f"{state}_rate"] = measure_rate(endpoints, publisher, each)
+            measured[f"{state}_rate"] = measure_rate(healthy, publisher, each)
         measured["memory"] = rig.server.rss_bytes() / 1e6
     for figure in ("p50", "p99", "rate"):
         measured[f"{figure}_ratio"] = measured[f"bad_{figure}"] / measured[f"good_{figure}"]

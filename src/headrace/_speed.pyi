@@ -6,8 +6,8 @@ from headrace.record.pure import crc32c as crc32c
 from headrace.record.pure import decode_records as decode_records
 from headrace.record.pure import encode_fetch_response as encode_fetch_response
 from headrace.record.pure import encode_produce_response as encode_produce_response
-from headrace.record.pure import encode_sole_answer as encode_sole_answer
 from headrace.record.pure import encode_records as encode_records
+from headrace.record.pure import encode_sole_answer as encode_sole_answer
 from headrace.record.pure import fetch_partition_header as fetch_partition_header
 from headrace.record.pure import find_offset as find_offset
 from headrace.record.pure import parse_fetch as parse_fetch
