@@ -1,7 +1,10 @@
 """An HTTP server that does nothing but answer, on the very stack that Headrace serves HTTP with: Granian with the listener's
 own settings, in an event loop of uvloop. What it does is what publishing over HTTP is measured against.
 
-    python -m bench.http_empty [--read]     prints its address and runs until it is told to end; with --read it takes the body
+    python -m bench.http_empty [--read | --starlette]
+
+prints its address and runs until it is told to end. With --read it takes the body first; with --starlette an empty endpoint of
+Starlette answers, which is what a program on this stack begins with.
 """
 
 from __future__ import annotations
@@ -12,6 +15,10 @@ import sys
 from typing import Any
 
 import uvloop
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
 
 from headrace.http import listener
 from headrace.sockets import bound_socket
@@ -31,11 +38,19 @@ async def answer_read(scope: Any, receive: Any, send: Any) -> None:
     await answer(scope, receive, send)
 
 
+def starlette() -> Any:
+    async def empty(request: Request) -> Response:
+        return Response(ANSWER, media_type="application/json")
+
+    return Starlette(routes=[Route("/{path:path}", empty, methods=["POST"])])
+
+
 async def main() -> None:
+    app = starlette() if "--starlette" in sys.argv else answer_read if "--read" in sys.argv else answer
     listening = bound_socket("127.0.0.1", 0)
     listening.listen(listener.BACKLOG)
     listening.setblocking(False)
-    server = listener._granian(answer_read if "--read" in sys.argv else answer, listening)
+    server = listener._granian(app, listening)
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, server.stop)
