@@ -1,5 +1,5 @@
-"""A thousand endpoints of webhooks, on addresses of loopback, all on one port; one in ten can be made bad. Those are in a process
-of their own, so that what they do costs the others no time.
+"""A thousand endpoints of webhooks, on addresses of loopback, all on one port; one in ten can be made bad. Those are in a
+process of their own, so that what they do costs the others no time.
 
     python -m bench.webhook_load ENDPOINTS PORT healthy|bad
 
