@@ -132,10 +132,10 @@ CASES = (
         name="http",
         title="Publishing over HTTP",
         about="POST of one event as JSON (some 110 B, with a key, to a topic of 4 partitions) on so many connections, each "
-        "with one request under way; against handlers that answer without a look at the request, on the same stack (Granian "
-        "in an event loop of uvloop, with the listener's settings): an endpoint of Starlette, and a bare callable. An answer "
-        "means that the event is in memory, or on disk. NDJSON: one stream of a million such events over one connection, answered when "
-        "all of them are.",
+        "with one request under way; against handlers that answer without a look at the request, on the same stack "
+        "(Granian in an event loop of uvloop, with the listener's settings): an endpoint of Starlette, and a bare "
+        "callable. An answer means that the event is in memory, or on disk. NDJSON: one stream of a million such "
+        "events over one connection, answered when all of them are.",
         ours=Mode.HEADRACE,
         measure=measure,
         rows=(
