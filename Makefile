@@ -42,6 +42,7 @@ bench: setup
 
 soak: setup
 	HEADRACE_SOAK=1 $(BIN)/python -m pytest -q -n auto tests/log
+	HEADRACE_SOAK=1 $(BIN)/python -m pytest -q --timeout=0 tests/webhooks/test_machine.py tests/broker/routes tests/interop/test_across_protocols.py
 	$(BIN)/python -m pytest -q tests/soak tests/kafka tests/spark/tables --soak
 
 speed: setup
