@@ -14,6 +14,7 @@ not count there, and only who may open the file can connect.
 
 from __future__ import annotations
 
+import ctypes
 import logging
 import socket
 import struct
@@ -84,7 +85,7 @@ class Guard:
         peer = socket.socket(fileno=descriptor)
         try:
             if self._port in (peer.getsockname()[1], peer.getpeername()[1]):  # libzmq may have closed it a moment ago
-                peer.shutdown(socket.SHUT_RDWR)
+                _reset(peer)
                 self.closed.add(why)
         except OSError:
             return
@@ -95,6 +96,14 @@ class Guard:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+
+
+def _reset(peer: socket.socket) -> None:
+    """Ends the connection although libzmq holds it: the peer is told at once, and what the kernel kept of it is gone. After a
+    shutdown alone libzmq closes it when it reads again, which it does not while its queue is full."""
+    peer.shutdown(socket.SHUT_RDWR)
+    nowhere = struct.pack("@H14x", socket.AF_UNSPEC)  # to connect to that is to disconnect
+    ctypes.CDLL(None).connect(peer.fileno(), nowhere, len(nowhere))
 
 
 def _came_over(descriptor: int) -> int:
