@@ -55,7 +55,8 @@ def publish(server: HeadraceServer, first: int, count: int) -> None:
 
 
 def numbers(receiver: Receiver) -> set[int]:
-    return {json.loads(value)["number"] for value in receiver.values.values()}
+    values = list(receiver.values.values())  # at once: others come in meanwhile
+    return {json.loads(value)["number"] for value in values}
 
 
 def all_taken(receiver: Receiver, count: int) -> None:

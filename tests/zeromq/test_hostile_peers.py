@@ -154,7 +154,8 @@ def test_a_flood_of_subscriptions_ends_and_others_are_served(routes: Routes, con
 
 def test_those_who_come_last_are_closed_when_there_are_too_many(routes: Routes, context: Context) -> None:
     port = routes.intake("in")
-    peers = [connected(port) for _ in range(MAX_CONNECTIONS + 20)]
+    peers = [connected(port) for _ in range(MAX_CONNECTIONS)]
+    peers += [dialled(port) for _ in range(20)]
     assert all(is_closed(peer) for peer in peers[MAX_CONNECTIONS:])
     assert routes.shown("in")["details"]["closed_connections"] >= 20
     peers[0].sendall(frame(b"first"))

@@ -34,7 +34,7 @@ def test_work_is_shared_among_processes(start: Start) -> None:
             pusher.send(Event.of(str(number)), timeout_s=20)
         for _ in workers:
             pusher.send(Event.of("end"), timeout_s=20)
-        outputs = [worker.communicate(timeout=20)[0].split() for worker in workers]
+        outputs = [worker.communicate(timeout=60)[0].split() for worker in workers]
     assert sorted(map(int, [*outputs[0], *outputs[1]])) == list(range(2000))
 
 
