@@ -31,8 +31,7 @@ from websockets.sync.client import connect as open_socket
 import headrace
 from headrace.record import Event, Record
 from headrace.record.amqp.mapping import event_to_message
-from headrace.testing import HeadraceServer, wait_until
-from headrace.testing.server import _free_port
+from headrace.testing import HeadraceServer, free_port, wait_until
 
 pytestmark = pytest.mark.interop
 
@@ -131,7 +130,7 @@ class Site:
     # --- ways out
 
     def open_outlets(self, topic: str) -> None:
-        port = _free_port()
+        port = free_port()
         self.route(
             f"{topic}-zmq",
             {"topic": topic, "destination": {"type": "zmq", "socket": "push", "address": f"tcp://127.0.0.1:{port}"}},
@@ -141,7 +140,7 @@ class Site:
         self.closing.append(channel.close)
         self.outlets[topic, "zmq"] = lambda: as_record(puller.receive(timeout_s=WAIT_S))
 
-        feed_port = _free_port()
+        feed_port = free_port()
         feed = headrace.connect(f"udp://239.255.77.7:{feed_port}?feed={topic}", recover=self.server.kafka)
         subscriber = feed.subscriber(start="earliest")
         self.closing.append(feed.close)
@@ -367,7 +366,7 @@ def ways(site: Site) -> dict[str, Way]:
     _stream_queue(site, "amqp")
     add("amqp", messages, lambda written: write_amqp(site, "amqp", written))
 
-    port = _free_port()
+    port = free_port()
     address = f"tcp://127.0.0.1:{port}"
     into = {"type": "topic", "topic": "zmq"}
     site.route(
@@ -378,7 +377,7 @@ def ways(site: Site) -> dict[str, Way]:
     pusher = channel.pusher(bind=False)
     add("zmq", events, lambda written: [pusher.send(event, timeout_s=WAIT_S) for event in written] and None)
 
-    port = _free_port()
+    port = free_port()
     source = {"type": "udp", "group": "239.255.77.8", "port": port, "feed": "in"}
     site.route("from-udp", {"source": source, "destination": {"type": "topic", "topic": "udp"}})
     wait_until(lambda: site.http.get("/v1/routes/from-udp").json()["state"] == "running", what="the route from UDP")

@@ -24,8 +24,7 @@ from tests.interop.test_java import jars
 from headrace.client.kafka import Cluster
 from headrace.client.kafka import TopicPartition as Place
 from headrace.client.kafka.topics import PartitionSize, partition_sizes
-from headrace.testing import HeadraceServer, wait_until
-from headrace.testing.server import _free_port
+from headrace.testing import HeadraceServer, free_port, wait_until
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(120)]
 
@@ -213,7 +212,7 @@ class Moto:
     BUCKET = "headrace-archive"
 
     def __init__(self, log: Path) -> None:
-        self.port = _free_port()
+        self.port = free_port()
         self.endpoint = f"http://127.0.0.1:{self.port}"
         self._log = log.open("wb")
         self.process = subprocess.Popen(

@@ -14,8 +14,7 @@ import zmq
 from headrace.client.kafka import Cluster, Producer, Reader, TopicPartition, start_offsets
 from headrace.client.kafka.topics import create_topic
 from headrace.record import Event
-from headrace.testing import HeadraceServer, wait_until
-from headrace.testing.server import _free_port
+from headrace.testing import HeadraceServer, free_port, wait_until
 from headrace.zeromq.wire.frames import decode_message, encode_message
 
 pytestmark = pytest.mark.interop
@@ -83,7 +82,7 @@ def serving(context: zmq.Context[Socket], headrace_server: HeadraceServer) -> Se
 
 
 def address() -> str:
-    return f"tcp://127.0.0.1:{_free_port()}"
+    return f"tcp://127.0.0.1:{free_port()}"
 
 
 def zmq_source(where: str, **more: Any) -> dict[str, Any]:
@@ -266,7 +265,7 @@ def test_pushers_find_a_server_that_was_killed_again(serving: Serving, context: 
 
 
 def test_ipc_and_ipv6(serving: Serving, context: zmq.Context[Socket], tmp_path: Any) -> None:
-    for name, where in [("ipc", f"ipc://{tmp_path}/s"), ("six", f"tcp://[::1]:{_free_port()}")]:
+    for name, where in [("ipc", f"ipc://{tmp_path}/s"), ("six", f"tcp://[::1]:{free_port()}")]:
         serving.route(name, source=zmq_source(where), destination=to_topic(serving.topic(name)))
         push = context.socket(zmq.PUSH)
         push.ipv6 = True

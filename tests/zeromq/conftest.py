@@ -14,8 +14,7 @@ import zmq
 from headrace.client.kafka import Cluster, Producer, Reader, TopicPartition, end_offsets, start_offsets
 from headrace.client.kafka.topics import create_topic
 from headrace.record import Event
-from headrace.testing import HeadraceServer, wait_until
-from headrace.testing.server import _free_port
+from headrace.testing import HeadraceServer, free_port, wait_until
 
 
 class Routes:
@@ -24,7 +23,7 @@ class Routes:
 
     def intake(self, name: str, **source: Any) -> int:
         """A route from a ZeroMQ socket to a topic of the same name. Returns the socket's port."""
-        port = _free_port()
+        port = free_port()
         create_topic(Cluster(self.server.kafka), name, partitions=1)
         source = {"type": "zmq", "address": f"tcp://127.0.0.1:{port}", **source}
         self.put(name, {"source": source, "destination": {"type": "topic", "topic": name}})
@@ -32,7 +31,7 @@ class Routes:
 
     def output(self, name: str, **destination: Any) -> int:
         """A route from a topic to a ZeroMQ socket of its own."""
-        port = _free_port()
+        port = free_port()
         create_topic(Cluster(self.server.kafka), name, partitions=1)
         self.put(name, {"topic": name, "destination": {"type": "zmq", "address": f"tcp://127.0.0.1:{port}", **destination}})
         return port

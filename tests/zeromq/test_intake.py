@@ -13,7 +13,7 @@ import zmq
 from headrace.broker.routes.ends.zeromq import ZeroMqSource
 from headrace.clock import SystemClock
 from headrace.log.errors import StorageError
-from headrace.testing.server import _free_port
+from headrace.testing import free_port
 from headrace.zeromq.intake import Intake
 from headrace.zeromq.wire.sockets import Endpoint
 
@@ -45,7 +45,7 @@ class Inlet:
 
 @asynccontextmanager
 async def opened(high_water_mark: int = 1000) -> AsyncIterator[tuple[Intake, Inlet, Socket]]:
-    source = ZeroMqSource.of({"address": f"tcp://127.0.0.1:{_free_port()}", "high_water_mark": high_water_mark})
+    source = ZeroMqSource.of({"address": f"tcp://127.0.0.1:{free_port()}", "high_water_mark": high_water_mark})
     inlet = Inlet()
     endpoint = Endpoint(source.address, True, high_water_mark, 1_000_000)
     intake = Intake("in", source, endpoint, inlet, SystemClock())  # type: ignore[arg-type]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import StrEnum
@@ -23,7 +22,7 @@ from headrace.cli.managing import (
     named,
     printable,
 )
-from headrace.cli.moments import FORMS, NotATime, iso, moment_ms
+from headrace.cli.places import PLACES, place
 from headrace.cli.route_ends import (
     Filter,
     FromTopic,
@@ -61,7 +60,6 @@ app = typer.Typer(
 
 Name = Annotated[str, typer.Argument(metavar="ROUTE", show_default=False)]
 Names = Annotated[list[str], typer.Argument(metavar="ROUTE", show_default=False)]
-_PLACES = f"earliest, latest, an offset, or {FORMS}"
 
 
 class OnFailure(StrEnum):
@@ -179,7 +177,7 @@ def create(
         str | None,
         typer.Option("--definition", metavar="FILE", help="All of it as JSON, in place of the rest; - for standard input."),
     ] = None,
-    start: Annotated[str, typer.Option("--from", metavar="WHERE", help=f"Where a new route begins: {_PLACES}.")] = "earliest",
+    start: Annotated[str, typer.Option("--from", metavar="WHERE", help=f"Where a new route begins: {PLACES}.")] = "earliest",
     on_failure: Annotated[
         OnFailure, typer.Option("--on-failure", help="What becomes of records that can't be delivered.")
     ] = OnFailure.DEAD_LETTER,
@@ -205,7 +203,7 @@ def create(
             "destination": destination,
             "on_failure": on_failure.value,
             "paused": paused,
-            "from": _place(start),
+            "from": place(start),
         }
     with routes_of(session) as api:
         made = api.define(route, given)
@@ -254,7 +252,7 @@ def replay(
     session: ManagedSession,
     route: Name,
     start: Annotated[
-        str, typer.Option("--from", metavar="WHERE", help=f"Deliver again from here: {_PLACES}.", show_default=False)
+        str, typer.Option("--from", metavar="WHERE", help=f"Deliver again from here: {PLACES}.", show_default=False)
     ],
     end: Annotated[
         str | None,
@@ -269,11 +267,11 @@ def replay(
 ) -> None:
     """Move the position of a route: what lies behind it is delivered again, what lies before it is not delivered. With --to the
     position stays, and a period is delivered once more."""
-    place, limit = _place(start), None if end is None else _place(end)
+    begin, limit = place(start), None if end is None else place(end)
     question = f"Move route {route} to {start}?" if end is None else f"Deliver {start} to {end} of route {route} once more?"
     confirm(session, question, yes=yes)
     with routes_of(session) as api, _named(session, route, api):
-        moved = api.replay(route, place, partition, limit)
+        moved = api.replay(route, begin, partition, limit)
     left = moved.lag if limit is None else (moved.json.get("replay") or {}).get("left", 0)
     _done(session, moved, f"{left} to deliver")
 
@@ -317,21 +315,6 @@ def _done(session: ManagedSession, route: Route, text: str) -> None:
         session.emit(route.json)
     else:
         session.say(f"{route.name}: {text}" + (f" ({printable(route.error)})" if route.error else ""))
-
-
-def _place(text: str) -> str | int:
-    """As the server takes it."""
-    if text in ("earliest", "latest"):
-        return text
-    if text.isascii() and text.isdigit():
-        return int(text)
-    try:
-        moment = moment_ms(text, time.time_ns() // 1_000_000)
-    except NotATime as error:
-        raise UsageError(str(error)) from None
-    if moment is None:
-        raise UsageError(f"{text!r} is no place to begin: use {_PLACES}")
-    return iso(moment)
 
 
 @contextmanager

@@ -6,7 +6,6 @@ A webhook is a route to a URL; to pause, resume and delete it is a matter of `he
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import StrEnum
@@ -28,7 +27,8 @@ from headrace.cli.managing import (
     printable,
     typed_settings,
 )
-from headrace.cli.moments import FORMS, NotATime, iso, moment_ms
+from headrace.cli.moments import FORMS, iso
+from headrace.cli.places import moment, place
 from headrace.cli.session import CommandError, UsageError
 from headrace.client.routes import Route
 from headrace.client.webhooks import WebhooksClient
@@ -88,7 +88,7 @@ def create(
         destination["headers"] = dict(_header(text) for text in header)
     with _webhooks(session) as api:
         made = api.put(
-            webhook, topic=topic, destination=destination, filter=filter_, paused=paused, start=_place(start)
+            webhook, topic=topic, destination=destination, filter=filter_, paused=paused, start=place(start)
         )  # fmt: skip
     if session.json:
         session.emit(made.json)
@@ -281,28 +281,12 @@ def _header(text: str) -> tuple[str, str]:
 
 
 def _moment(text: str | None) -> str | None:
-    """As the server takes it."""
-    if text is None:
-        return None
-    try:
-        moment = moment_ms(text, time.time_ns() // 1_000_000)
-    except NotATime as error:
-        raise UsageError(str(error)) from None
-    if moment is None:
-        raise UsageError(f"{text!r} is no time: use {FORMS}")
-    return iso(moment)
-
-
-def _place(text: str) -> str | int:
-    if text in ("earliest", "latest"):
-        return text
-    return int(text) if text.isascii() and text.isdigit() else str(_moment(text))
+    return None if text is None else moment(text)
 
 
 @contextmanager
 def _webhooks(session: ManagedSession) -> Iterator[WebhooksClient]:
     with WebhooksClient(session.url, user=session.user, password=session.password, timeout_s=session.timeout_s) as api:
-        assert isinstance(api, WebhooksClient)
         yield api
 
 

@@ -13,7 +13,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 from headrace.client.management.errors import LoginFailed, NotFound, NotManagement, Refused
 from headrace.client.management.transport import Transport, segment
@@ -53,7 +53,7 @@ class RoutesClient:
     def __init__(self, url: str, *, user: str = "guest", password: str = "guest", timeout_s: float = 30.0) -> None:
         self._transport = _Transport(url, user=user, password=password, timeout_s=timeout_s)
 
-    def __enter__(self) -> RoutesClient:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:

@@ -8,6 +8,6 @@ is only ever reached through its command line and its protocols. Imported by: te
 Headrace is installed, so nothing here may be slow to import.
 """
 
-from headrace.testing.server import HeadraceServer, ServerFailed, wait_until
+from headrace.testing.server import HeadraceServer, ServerFailed, free_port, wait_until
 
-__all__ = ["HeadraceServer", "ServerFailed", "wait_until"]
+__all__ = ["HeadraceServer", "ServerFailed", "free_port", "wait_until"]

@@ -171,7 +171,7 @@ class HeadraceServer:
             raise ServerFailed(f"the server is already running as process {self.pid}")
         fixed = dict(self._addresses)
         for attempt in range(START_ATTEMPTS):
-            addresses = fixed or {name: f"127.0.0.1:{_free_port()}" for name in LISTENERS}
+            addresses = fixed or {name: f"127.0.0.1:{free_port()}" for name in LISTENERS}
             try:
                 self._launch(addresses)
             except ServerFailed as failure:
@@ -321,7 +321,7 @@ def _setting_text(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _free_port() -> int:
+def free_port() -> int:
     """A port that is free now and that the system will not give to an outgoing connection."""
     below = _first_ephemeral_port()
     for _ in range(PORT_ATTEMPTS):

@@ -11,7 +11,7 @@ import zmq
 import headrace
 from headrace import Event, Received
 from headrace.client.zeromq.errors import TimedOut
-from headrace.testing.server import _free_port
+from headrace.testing import free_port
 
 if TYPE_CHECKING:
     from tests.client.zeromq.conftest import Start
@@ -76,7 +76,7 @@ with headrace.connect(sys.argv[1]) as channel:
     for received in channel.puller():
         print(received.event.text())
 """
-    address = f"zmq+tcp://127.0.0.1:{_free_port()}"
+    address = f"zmq+tcp://127.0.0.1:{free_port()}"
     with headrace.connect(address) as channel:
         pusher = channel.pusher()
         first = start(code, address)
@@ -106,7 +106,7 @@ def test_closing_sends_what_is_queued_first() -> None:
 
 
 def test_closing_does_not_hang_and_says_what_it_could_not_send(caplog: pytest.LogCaptureFixture) -> None:
-    channel = headrace.connect(f"zmq+tcp://127.0.0.1:{_free_port()}", linger_s=0.05)
+    channel = headrace.connect(f"zmq+tcp://127.0.0.1:{free_port()}", linger_s=0.05)
     channel.pusher().send(Event.of("for nobody"))
     channel.close()
     assert "the rest is lost" in caplog.text

@@ -9,7 +9,7 @@ import zmq
 import headrace
 from headrace import Event, Received
 from headrace.client.zeromq import NoReply, RequestFailed, ZeroMqError
-from headrace.testing.server import _free_port
+from headrace.testing import free_port
 
 if TYPE_CHECKING:
     from tests.client.zeromq.conftest import Start
@@ -32,7 +32,7 @@ def test_an_answer_comes_from_another_process(start: Start) -> None:
 
 
 def test_a_lost_replier_is_found_again_when_it_is_back(start: Start) -> None:
-    address = f"zmq+tcp://127.0.0.1:{_free_port()}"
+    address = f"zmq+tcp://127.0.0.1:{free_port()}"
     first = start(SHOUT, address)
     with headrace.connect(address) as channel, channel.requester() as requester:
         assert requester.request(Event.of("one"), timeout_s=20).text() == "ONE"

@@ -73,6 +73,7 @@ def document(operations: Iterable[Operation]) -> dict[str, Any]:
 
 
 def _anything(kind: type) -> Schema:
+    """The schema of what msgspec has none for; for the rest it wants to be told so in this way."""
     if kind is object:
         return {"$comment": "anything"}
     raise NotImplementedError
