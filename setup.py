@@ -9,8 +9,15 @@ except ImportError:
 else:
     extensions = cythonize(
         [
-            Extension(f"headrace.{name}", [f"src/headrace/{name}.pyx"], extra_compile_args=["-O3"], optional=True)
-            for name in ("_speed", "_compact", "_amqp", "_columns", "_zeromq")
+            Extension(
+                f"headrace.{name}",
+                [f"src/headrace/{name}.pyx"],
+                include_dirs=["src/headrace"],
+                depends=["src/headrace/native.h"],
+                extra_compile_args=["-O3"],
+                optional=True,
+            )
+            for name in ("_speed", "_compact", "_amqp", "_columns", "_multicast", "_zeromq")
         ],
         language_level=3,
     )

@@ -22,7 +22,7 @@ MAY_IMPORT = {
     "http": {"broker", "log"},
     "webhooks": {"broker", "log"},
     "zeromq": {"broker", "log", "_zeromq"},
-    "multicast": {"broker", "log"},
+    "multicast": {"broker", "log", "_multicast"},
     "client": {"kafka", "zeromq", "multicast"},
     "spark": {"client", "kafka", "_columns"},
     "cli": {"client", "kafka", "server", "log", "spark"},

@@ -11,69 +11,21 @@ from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t,
 from libc.stdlib cimport calloc, free, realloc
 from libc.string cimport memcpy
 
+cdef extern from "native.h":
+    uint16_t get16 "hr_get16"(const uint8_t* p) noexcept nogil
+    uint32_t get32 "hr_get32"(const uint8_t* p) noexcept nogil
+    uint64_t get64 "hr_get64"(const uint8_t* p) noexcept nogil
+    void put16 "hr_put16"(uint8_t* p, uint16_t v) noexcept nogil
+    void put32 "hr_put32"(uint8_t* p, uint32_t v) noexcept nogil
+    void put64 "hr_put64"(uint8_t* p, uint64_t v) noexcept nogil
+    void native_init "hr_init"() noexcept nogil
+    uint32_t crc32c "hr_crc32c"(uint32_t crc, const uint8_t* p, size_t n) noexcept nogil
+
 cdef extern from *:
     """
     #include <stddef.h>
     #include <stdint.h>
     #include <string.h>
-
-    static inline uint16_t hc_get16(const uint8_t *p) { return (uint16_t)((p[0] << 8) | p[1]); }
-    static inline uint32_t hc_get32(const uint8_t *p) {
-        return ((uint32_t)p[0] << 24) | ((uint32_t)p[1] << 16) | ((uint32_t)p[2] << 8) | (uint32_t)p[3];
-    }
-    static inline uint64_t hc_get64(const uint8_t *p) {
-        return ((uint64_t)hc_get32(p) << 32) | (uint64_t)hc_get32(p + 4);
-    }
-    static inline void hc_put16(uint8_t *p, uint16_t v) { p[0] = (uint8_t)(v >> 8); p[1] = (uint8_t)v; }
-    static inline void hc_put32(uint8_t *p, uint32_t v) {
-        p[0] = (uint8_t)(v >> 24); p[1] = (uint8_t)(v >> 16); p[2] = (uint8_t)(v >> 8); p[3] = (uint8_t)v;
-    }
-    static inline void hc_put64(uint8_t *p, uint64_t v) { hc_put32(p, (uint32_t)(v >> 32)); hc_put32(p + 4, (uint32_t)v); }
-
-    /* CRC-32C: eight tables on any machine, the processor's instruction where it has one. */
-    static uint32_t hc_tables[8][256];
-    static int hc_hard;
-
-    static uint32_t hc_crc_soft(uint32_t crc, const uint8_t *p, size_t n) {
-        crc = ~crc;
-        while (n >= 8) {
-            uint32_t low = crc ^ ((uint32_t)p[0] | ((uint32_t)p[1] << 8) | ((uint32_t)p[2] << 16) | ((uint32_t)p[3] << 24));
-            crc = hc_tables[7][low & 0xFF] ^ hc_tables[6][(low >> 8) & 0xFF] ^ hc_tables[5][(low >> 16) & 0xFF] ^
-                  hc_tables[4][low >> 24] ^ hc_tables[3][p[4]] ^ hc_tables[2][p[5]] ^ hc_tables[1][p[6]] ^ hc_tables[0][p[7]];
-            p += 8; n -= 8;
-        }
-        while (n--) crc = (crc >> 8) ^ hc_tables[0][(crc ^ *p++) & 0xFF];
-        return ~crc;
-    }
-
-    #if defined(__x86_64__) && (defined(__GNUC__) || defined(__clang__))
-    #include <nmmintrin.h>
-    __attribute__((target("sse4.2"))) static uint32_t hc_crc_hard(uint32_t crc, const uint8_t *p, size_t n) {
-        uint64_t a = (uint32_t)~crc, x;
-        while (n >= 8) { memcpy(&x, p, 8); a = _mm_crc32_u64(a, x); p += 8; n -= 8; }
-        uint32_t narrow = (uint32_t)a;
-        while (n--) narrow = _mm_crc32_u8(narrow, *p++);
-        return ~narrow;
-    }
-    static int hc_has_hard(void) { __builtin_cpu_init(); return __builtin_cpu_supports("sse4.2") != 0; }
-    #else
-    static uint32_t hc_crc_hard(uint32_t crc, const uint8_t *p, size_t n) { return hc_crc_soft(crc, p, n); }
-    static int hc_has_hard(void) { return 0; }
-    #endif
-
-    static void hc_init(void) {
-        for (uint32_t i = 0; i < 256; i++) {
-            uint32_t crc = i;
-            for (int bit = 0; bit < 8; bit++) crc = (crc >> 1) ^ (0x82F63B78u & (0u - (crc & 1u)));
-            hc_tables[0][i] = crc;
-        }
-        for (uint32_t i = 0; i < 256; i++)
-            for (int t = 1; t < 8; t++)
-                hc_tables[t][i] = (hc_tables[t - 1][i] >> 8) ^ hc_tables[0][hc_tables[t - 1][i] & 0xFF];
-        hc_hard = hc_has_hard();
-    }
-
-    static uint32_t hc_crc(const uint8_t *p, size_t n) { return hc_hard ? hc_crc_hard(0, p, n) : hc_crc_soft(0, p, n); }
 
     #if defined(__GNUC__) || defined(__clang__)
     #define HC_PREFETCH(p) __builtin_prefetch(p)
@@ -107,18 +59,10 @@ cdef extern from *:
         *two = v0 ^ v1 ^ v2 ^ v3;
     }
     """
-    uint16_t get16 "hc_get16"(const uint8_t* p) noexcept nogil
-    uint32_t get32 "hc_get32"(const uint8_t* p) noexcept nogil
-    uint64_t get64 "hc_get64"(const uint8_t* p) noexcept nogil
-    void put16 "hc_put16"(uint8_t* p, uint16_t v) noexcept nogil
-    void put32 "hc_put32"(uint8_t* p, uint32_t v) noexcept nogil
-    void put64 "hc_put64"(uint8_t* p, uint64_t v) noexcept nogil
-    void init "hc_init"() noexcept nogil
     void prefetch "HC_PREFETCH"(const void* p) noexcept nogil
-    uint32_t crc_of "hc_crc"(const uint8_t* p, size_t n) noexcept nogil
     void siphash "hc_siphash"(const uint8_t* p, size_t n, uint64_t k0, uint64_t k1, uint64_t* one, uint64_t* two) noexcept nogil
 
-init()
+native_init()
 
 cdef enum:
     HEADER_SIZE = 61
@@ -291,7 +235,7 @@ cdef Py_ssize_t whole_plain(const uint8_t* p, Py_ssize_t left) noexcept nogil:
     size = <Py_ssize_t>length + LENGTH_BASE
     if size > left:
         return 0
-    if crc_of(p + CRC_START, size - CRC_START) != get32(p + 17):
+    if crc32c(0, p + CRC_START, size - CRC_START) != get32(p + 17):
         return -1
     return 0 if get16(p + 21) & NOT_PLAIN else size
 
@@ -514,7 +458,7 @@ cdef class OffsetMap:
         if not attributes & LOG_APPEND_TIME:
             put64(header + 35, <uint64_t>kept.max_timestamp)
         put32(header + 57, <uint32_t>kept.records)
-        put32(header + 17, crc_of(header + CRC_START, out.size - begin - CRC_START))
+        put32(header + 17, crc32c(0, header + CRC_START, out.size - begin - CRC_START))
         return OK
 
     def filter_batches(
@@ -617,7 +561,7 @@ cdef int put_empty(Out* out, const uint8_t* p) noexcept nogil:
     put16(header + 21, get16(p + 21) & ~(COMPRESSION | HORIZON))
     put64(header + 27, <uint64_t>-1)
     put32(header + 57, 0)
-    put32(header + 17, crc_of(header + CRC_START, HEADER_SIZE - CRC_START))
+    put32(header + 17, crc32c(0, header + CRC_START, HEADER_SIZE - CRC_START))
     return OK
 
 

@@ -27,6 +27,7 @@ from headrace.multicast.feed.counts import Counts, Gap
 from headrace.multicast.feed.ordering import Records, Stream
 from headrace.multicast.feed.reception import Reception
 from headrace.multicast.feed.sockets import Group, receiving_socket
+from headrace.multicast.feed.twin import make
 from headrace.record import Event
 
 GAPS_KEPT = 1000
@@ -129,7 +130,7 @@ class Subscriber:
                 if taken is not None:
                     feed = taken[0].feed
                     for offset, when, key, value, headers in taken[1]:
-                        ready.append(Received(Event(key, value, headers, when), feed, offset))
+                        ready.append(make(Received, make(Event, key, value, headers, when), feed, offset, None))
             except BlockingIOError:
                 if ended or not busy or not self._wait(deadline):
                     return False

@@ -8,8 +8,9 @@ Bound: one datagram is gathered at a time.
 
 from __future__ import annotations
 
-from headrace.multicast.feed.datagrams import BODY, HEADER_SIZE, LARGEST, MAX_SPAN, START, TAG_SIZE, Flags, Kind, encode
-from headrace.record import crc32c, encode_records
+from headrace.multicast.feed.datagrams import HEADER_SIZE, LARGEST, MAX_SPAN, TAG_SIZE, Flags, Kind, encode
+from headrace.multicast.feed.twin import datagram_of_one
+from headrace.record import encode_records
 from headrace.record.event import Header
 
 LEAST_MTU = 256
@@ -81,19 +82,27 @@ class Packer:
     ) -> bytes:
         """A datagram of one event, at once: the short way of `add` and `flush`. Nothing may be gathered. Raises TooLarge."""
         assert not self.count
-        record = encode_records(((0, 0, key, value, headers),))
-        if len(record) > self.room:
-            raise self._too_large(record)
-        previous, self.previous = self.previous, sequence + 1
-        if self._secret is not None:
-            return encode(
-                0, self._flags, 1, 1, self._feed, self._partition, self._session,
-                previous, sequence, timestamp_ms, record, self._secret,
-            )  # fmt: skip
-        body = BODY.pack(
-            0, self._flags, 1, 1, self._feed, self._partition, self._session, previous, sequence, timestamp_ms
-        ) + record  # fmt: skip
-        return START + crc32c(body).to_bytes(4, "big") + body
+        if headers or self._secret is not None:
+            self.add(sequence, timestamp_ms, key, value, headers)
+            gathered = self.flush()
+            assert gathered is not None
+            return gathered
+        datagram = datagram_of_one(
+            self._flags,
+            self._feed,
+            self._partition,
+            self._session,
+            self.previous,
+            sequence,
+            timestamp_ms,
+            key,
+            value,
+            self.room,
+        )
+        if datagram is None:
+            raise self._too_large(encode_records(((0, 0, key, value, ()),)))
+        self.previous = sequence + 1
+        return datagram
 
     def flush(self) -> bytes | None:
         """The datagram of what is gathered, if anything is."""

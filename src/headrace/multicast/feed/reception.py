@@ -10,25 +10,19 @@ from collections.abc import Container, Iterable, Iterator
 
 from headrace.multicast.feed.counts import Counts
 from headrace.multicast.feed.datagrams import (
-    COVERED,
     DAMAGED,
     FORGED,
-    HEADER,
-    HEADER_SIZE,
     MALFORMED,
     OTHER_FEED,
-    START,
     STRANGE,
     BadDatagram,
     decode,
-    events_of,
     feed_number,
 )
 from headrace.multicast.feed.ordering import Records, Stream
-from headrace.record import crc32c
+from headrace.multicast.feed.twin import expected_event
 
 MAX_STREAMS = 4096
-_unpack = HEADER.unpack_from
 DEFAULT_WINDOW = 1024
 DEFAULT_REORDER_S = 0.02
 
@@ -69,27 +63,20 @@ class Reception:
 
     def take(self, data: memoryview, now: float) -> tuple[Stream, Records] | None:
         """The stream that a datagram belongs to, and what can be handed on because of it; None if it is of no use."""
-        if self.lacking or self._secret is not None or len(data) <= HEADER_SIZE:
+        if self.lacking or self._secret is not None:
             return self._take(data, now)
-        # The short way for nearly all datagrams: the one that a stream expects, with events, while nothing is missing.
-        start, checksum, kind, flags, count, span, feed, partition, session, previous, first, timestamp_ms = _unpack(data)
-        stream = self._streams.get((feed, partition))
-        if (
-            stream is None or session != stream.session or previous != stream.expected or previous > first
-            or kind or flags > 1 or not 0 < count <= span or start != START or crc32c(data[COVERED:]) != checksum
-        ):  # fmt: skip
+        found = expected_event(data, self._streams)
+        if found is None:
             return self._take(data, now)
-        try:
-            records = events_of(data[HEADER_SIZE:], count, first, span, timestamp_ms)
-        except BadDatagram:
-            return self._take(data, now)
-        stream.expected = first + span
+        stream, record = found
+        first = record[0]
+        stream.expected = first + 1
         stream.furthest = first
         stream.end = None
         counts = self.counts
         counts.datagrams += 1
-        counts.events += count
-        return stream, records
+        counts.events += 1
+        return stream, [record]
 
     def _take(self, data: memoryview, now: float) -> tuple[Stream, Records] | None:
         try:
