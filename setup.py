@@ -13,11 +13,11 @@ else:
                 f"headrace.{name}",
                 [f"src/headrace/{name}.pyx"],
                 include_dirs=["src/headrace"],
-                depends=["src/headrace/native.h"],
+                depends=["src/headrace/native.h", "src/headrace/kinesis.h"],
                 extra_compile_args=["-O3"],
                 optional=True,
             )
-            for name in ("_speed", "_compact", "_amqp", "_columns", "_multicast", "_zeromq")
+            for name in ("_speed", "_compact", "_amqp", "_columns", "_multicast", "_zeromq", "_kinesis")
         ],
         language_level=3,
     )

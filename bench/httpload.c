@@ -1,9 +1,12 @@
-/* HTTP/1.1 load: a number of connections, each sends the same request again as soon as it is answered.
+/* HTTP/1.1 load: a number of connections, each sends its next request as soon as the one before it is answered.
  *
- *   httpload HOST PORT CONNECTIONS SECONDS PID FILE
+ *   httpload HOST PORT CONNECTIONS SECONDS PID FILE...
  *
- * FILE holds the request byte for byte. Prints one line of JSON: answers, their rate, latencies, the server's CPU time for
- * each (from /proc/PID), and how many were not 2xx. Answers must have a Content-Length. */
+ * A FILE holds a request byte for byte; where there are several, they are sent in turn. Prints one line of JSON: answers,
+ * their rate, latencies, the bytes of their bodies, the server's CPU time for each (from /proc/PID), and how many were not
+ * 2xx. It ends with the first answer after SECONDS, so that slow answers count for what they are. Answers must have a
+ * Content-Length; their bodies may have any size. Where an answer ends its connection, the next request goes over a new
+ * one. */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <errno.h>
@@ -23,16 +26,26 @@
 enum { ANSWER_BYTES = 65536, MOST_LATENCIES = 4 * 1000 * 1000 };
 
 typedef struct {
+    char *bytes;
+    size_t size;
+} Request;
+
+typedef struct {
     int fd;
-    size_t sent, have;
+    const Request *request;
+    size_t sent, have; /* of the answer */
+    size_t size; /* of the whole answer, 0 while its head is not there */
+    int last;    /* the answer says that it ends the connection */
     uint64_t begun_ns;
     char answer[ANSWER_BYTES];
 } Connection;
 
-static char *request;
-static size_t request_size;
+static Request *requests;
+static size_t request_count, next_request;
 static uint32_t *latencies_us;
 static size_t answers, refused;
+static uint64_t body_bytes, last_answer_ns;
+static struct sockaddr_in address;
 
 static void die(const char *what) {
     fprintf(stderr, "httpload: %s: %s\n", what, strerror(errno));
@@ -60,8 +73,9 @@ static double cpu_s(int pid) {
 }
 
 static void send_some(Connection *c, int poll_fd) {
+    size_t request_size = c->request->size;
     while (c->sent < request_size) {
-        ssize_t n = send(c->fd, request + c->sent, request_size - c->sent, MSG_NOSIGNAL);
+        ssize_t n = send(c->fd, c->request->bytes + c->sent, request_size - c->sent, MSG_NOSIGNAL);
         if (n < 0 && errno == EAGAIN) break;
         if (n < 0) die("send");
         c->sent += (size_t)n;
@@ -74,33 +88,55 @@ static void send_some(Connection *c, int poll_fd) {
     }
 }
 
-/* The size of the whole answer, 0 while its head is not there. */
+static void open_connection(Connection *c, int poll_fd) {
+    int one = 1;
+    c->fd = socket(AF_INET, SOCK_STREAM, 0);
+    if (connect(c->fd, (struct sockaddr *)&address, sizeof address) < 0) die("connect");
+    setsockopt(c->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+    fcntl(c->fd, F_SETFL, O_NONBLOCK);
+    struct epoll_event event = {.events = EPOLLIN, .data.ptr = c};
+    epoll_ctl(poll_fd, EPOLL_CTL_ADD, c->fd, &event);
+}
+
+static void begin(Connection *c, int poll_fd) {
+    c->request = &requests[next_request++ % request_count];
+    c->have = c->sent = c->size = 0;
+    c->begun_ns = now_ns();
+    send_some(c, poll_fd);
+}
+
 static size_t answer_size(Connection *c) {
-    c->answer[c->have < ANSWER_BYTES ? c->have : ANSWER_BYTES - 1] = 0;
+    c->answer[c->have] = 0;
     char *end = strstr(c->answer, "\r\n\r\n");
     if (!end) return 0;
     char *length = strcasestr(c->answer, "\r\ncontent-length:");
     size_t body = length && length < end ? strtoul(length + 17, NULL, 10) : 0;
+    char *closes = strcasestr(c->answer, "\r\nconnection: close");
+    c->last = closes && closes < end;
+    body_bytes += body;
     return (size_t)(end - c->answer) + 4 + body;
 }
 
 static void take(Connection *c, int poll_fd) {
-    ssize_t n = recv(c->fd, c->answer + c->have, ANSWER_BYTES - 1 - c->have, 0);
+    static char ignored[1 << 20]; /* what follows the head is only counted */
+    ssize_t n = c->size ? recv(c->fd, ignored, sizeof ignored, 0)
+                        : recv(c->fd, c->answer + c->have, ANSWER_BYTES - 1 - c->have, 0);
     if (n < 0 && errno == EAGAIN) return;
     if (n <= 0) die("the server closed a connection");
     c->have += (size_t)n;
-    size_t size = answer_size(c);
-    if (!size || c->have < size) return;
-    uint64_t now = now_ns();
+    if (!c->size) c->size = answer_size(c);
+    if (!c->size || c->have < c->size) return;
+    uint64_t now = last_answer_ns = now_ns();
     if (c->answer[9] != '2') {
-        if (!refused++) fprintf(stderr, "httpload: %.*s\n", (int)size, c->answer);
+        if (!refused++) fprintf(stderr, "httpload: %.2000s\n", c->answer);
     }
     if (answers < MOST_LATENCIES) latencies_us[answers] = (uint32_t)((now - c->begun_ns) / 1000);
     answers++;
-    c->have = 0;
-    c->sent = 0;
-    c->begun_ns = now;
-    send_some(c, poll_fd);
+    if (c->last) {
+        close(c->fd);
+        open_connection(c, poll_fd);
+    }
+    begin(c, poll_fd);
 }
 
 static int by_size(const void *a, const void *b) {
@@ -108,42 +144,40 @@ static int by_size(const void *a, const void *b) {
     return x < y ? -1 : x > y;
 }
 
+static void load_request(Request *request, const char *path) {
+    FILE *file = fopen(path, "rb");
+    if (!file) die(path);
+    fseek(file, 0, SEEK_END);
+    request->size = (size_t)ftell(file);
+    rewind(file);
+    request->bytes = malloc(request->size);
+    if (fread(request->bytes, 1, request->size, file) != request->size) die(path);
+    fclose(file);
+}
+
 int main(int argc, char **argv) {
-    if (argc != 7) {
-        fprintf(stderr, "httpload HOST PORT CONNECTIONS SECONDS PID FILE\n");
+    if (argc < 7) {
+        fprintf(stderr, "httpload HOST PORT CONNECTIONS SECONDS PID FILE...\n");
         return 2;
     }
     int count = atoi(argv[3]), pid = atoi(argv[5]);
     double seconds = atof(argv[4]);
-    FILE *file = fopen(argv[6], "rb");
-    if (!file) die(argv[6]);
-    fseek(file, 0, SEEK_END);
-    request_size = (size_t)ftell(file);
-    rewind(file);
-    request = malloc(request_size);
-    if (fread(request, 1, request_size, file) != request_size) die(argv[6]);
-    fclose(file);
+    request_count = (size_t)argc - 6;
+    requests = malloc(sizeof *requests * request_count);
+    for (size_t i = 0; i < request_count; i++) load_request(&requests[i], argv[6 + i]);
     latencies_us = malloc(sizeof *latencies_us * MOST_LATENCIES);
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)atoi(argv[2]))};
+    address.sin_family = AF_INET;
+    address.sin_port = htons((uint16_t)atoi(argv[2]));
     inet_pton(AF_INET, argv[1], &address.sin_addr);
-    int poll_fd = epoll_create1(0), one = 1;
+    int poll_fd = epoll_create1(0);
     Connection *all = calloc((size_t)count, sizeof *all);
-    for (int i = 0; i < count; i++) {
-        Connection *c = &all[i];
-        c->fd = socket(AF_INET, SOCK_STREAM, 0);
-        if (connect(c->fd, (struct sockaddr *)&address, sizeof address) < 0) die("connect");
-        setsockopt(c->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
-        fcntl(c->fd, F_SETFL, O_NONBLOCK);
-        struct epoll_event event = {.events = EPOLLIN, .data.ptr = c};
-        epoll_ctl(poll_fd, EPOLL_CTL_ADD, c->fd, &event);
-    }
+    for (int i = 0; i < count; i++) open_connection(&all[i], poll_fd);
     double cpu = cpu_s(pid);
     uint64_t begun = now_ns(), until = begun + (uint64_t)(seconds * 1e9);
     for (int i = 0; i < count; i++) {
-        all[i].begun_ns = now_ns();
-        send_some(&all[i], poll_fd);
+        begin(&all[i], poll_fd);
     }
-    while (now_ns() < until) {
+    while (last_answer_ns < until) {
         struct epoll_event events[256];
         int n = epoll_wait(poll_fd, events, 256, 100);
         for (int i = 0; i < n; i++) {
@@ -156,8 +190,10 @@ int main(int argc, char **argv) {
     cpu = cpu_s(pid) - cpu;
     size_t kept = answers < MOST_LATENCIES ? answers : MOST_LATENCIES;
     qsort(latencies_us, kept, sizeof *latencies_us, by_size);
-    printf("{\"answers\": %zu, \"refused\": %zu, \"rate\": %.1f, \"p50_us\": %u, \"p99_us\": %u, \"server_cpu_us\": %.1f}\n",
+    printf("{\"answers\": %zu, \"refused\": %zu, \"rate\": %.1f, \"p50_us\": %u, \"p99_us\": %u, \"server_cpu_us\": %.1f, "
+           "\"body_bytes\": %llu}\n",
            answers, refused, (double)answers / took, kept ? latencies_us[kept / 2] : 0,
-           kept ? latencies_us[kept * 99 / 100] : 0, answers ? cpu * 1e6 / (double)answers : 0);
+           kept ? latencies_us[kept * 99 / 100] : 0, answers ? cpu * 1e6 / (double)answers : 0,
+           (unsigned long long)body_bytes);
     return 0;
 }

@@ -1,4 +1,4 @@
-"""`python -m suites NAME [-k PATTERN] [--all] [--bootstrap HOST:PORT]`"""
+"""`python -m suites NAME [-k PATTERN] [--all] [--bootstrap HOST:PORT]` (for moto-kinesis a URL)"""
 
 from __future__ import annotations
 
@@ -13,7 +13,13 @@ from pathlib import Path
 from headrace.testing import HeadraceServer
 from suites.result import Result
 
-SUITES = {"kafka-python": "suites.kafka_python", "kafka-cli": "suites.kafka_cli", "kombu": "suites.kombu"}
+SUITES = {
+    "kafka-python": "suites.kafka_python",
+    "kafka-cli": "suites.kafka_cli",
+    "kombu": "suites.kombu",
+    "moto-kinesis": "suites.moto_kinesis",
+}
+LISTENERS = {"moto-kinesis": "kinesis"}  # what a suite talks to, if it is not Kafka's
 SETTINGS = {"num.partitions": 4, "group.initial.rebalance.delay.ms": 0, "group.min.session.timeout.ms": 100}
 
 
@@ -30,7 +36,8 @@ def main() -> int:
     started = time.monotonic()
     with contextlib.ExitStack() as stack:
         work = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="headrace-suite-")))
-        bootstrap = given.bootstrap or stack.enter_context(HeadraceServer(settings=SETTINGS)).kafka
+        listener = LISTENERS.get(given.suite, "kafka")
+        bootstrap = given.bootstrap or stack.enter_context(HeadraceServer(settings=SETTINGS)).address(listener)
         result = suite.run(bootstrap, given.pattern, given.all, work)
         return report(given.suite, result, time.monotonic() - started)
 

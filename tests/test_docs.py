@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from headrace.broker.setting_defs import SETTINGS
 from headrace.kafka.api import SUPPORTED
 from headrace.kafka.messages import MESSAGES
 from headrace.kafka.not_supported import NOT_SUPPORTED
+from headrace.kinesis.operations import NOT_SERVED, OPERATIONS
 
 DOCS = Path(__file__).parent.parent / "docs"
 
@@ -38,6 +40,22 @@ def test_a_table_in_the_docs_is_what_the_code_says(page, name, table):
 def test_every_api_that_kafka_advertises_is_answered_or_listed_as_missing():
     assert set(SUPPORTED) | set(NOT_SUPPORTED) == set(MESSAGES)
     assert not set(SUPPORTED) & set(NOT_SUPPORTED)
+
+
+def test_every_operation_of_kinesis_is_named_as_there_or_as_missing():
+    there, missing = (DOCS / "kinesis.md").read_text().split("## What AWS has and Headrace does not")
+    for operation in OPERATIONS:
+        assert re.search(rf"\b{operation}\b", missing if operation in NOT_SERVED else there), operation
+
+
+def test_every_setting_of_kinesis_is_listed_with_its_default():
+    for page in ("kinesis.md", "configuration.md"):
+        rows = dict(re.findall(r"^\| `(kinesis\.[a-z.]+)` \| ([^|]+) \|", (DOCS / page).read_text(), re.MULTILINE))
+        settings = {name: defined for name, defined in SETTINGS.items() if name.startswith("kinesis.")}
+        assert rows.keys() == settings.keys(), page
+        for name, default in rows.items():
+            known = settings[name].default
+            assert default == ("none" if known is None else str(known).lower()), f"{page}: {name}"
 
 
 def test_links_between_the_pages_lead_somewhere():

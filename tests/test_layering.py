@@ -8,10 +8,13 @@ import pytest
 import headrace
 
 ROOT = Path(headrace.__file__).parent
-SHARED = {"record", "clock", "sockets", "_speed", "__init__"}
+SHARED = {"record", "clock", "sockets", "times", "_speed", "__init__"}
 MAY_IMPORT = {
     "clock": set(),
     "sockets": set(),
+    "times": set(),
+    "loop_watch": set(),
+    "logs": set(),
     "record": {"_speed", "_amqp"},
     "disk": set(),
     "log": {"disk", "_compact"},
@@ -19,15 +22,17 @@ MAY_IMPORT = {
     "broker": {"expressions", "log"},
     "kafka": {"broker", "log"},
     "amqp": {"broker", "log"},
-    "http": {"broker", "log"},
+    "web": set(),
+    "http": {"broker", "log", "web"},
+    "kinesis": {"broker", "log", "web", "_kinesis"},
     "webhooks": {"broker", "log"},
     "zeromq": {"broker", "log", "_zeromq"},
     "multicast": {"broker", "log", "_multicast"},
     "client": {"kafka", "zeromq", "multicast"},
     "spark": {"client", "kafka", "_columns"},
-    "cli": {"client", "kafka", "server", "log", "spark"},
+    "cli": {"client", "kafka", "logs", "server", "log", "spark"},
     "testing": {"disk"},
-    "server": {"amqp", "broker", "disk", "expressions", "http", "kafka", "log", "multicast", "webhooks", "zeromq"},
+    "server": {"amqp", "broker", "disk", "expressions", "http", "kafka", "kinesis", "log", "loop_watch", "multicast", "webhooks", "zeromq"},
     "__main__": {"cli"},
     "__init__": {"client"},
 }
@@ -39,7 +44,7 @@ PROTOCOL_ONLY = {
     "amqp/methods.py": {"amqp/arguments"},
     "amqp/frames.py": {"amqp/arguments", "amqp/methods"},
     "zeromq/wire": {"zeromq/wire"},
-    "multicast/feed": {"multicast/feed"},
+    "multicast/feed": {"multicast/feed", "_multicast"},
 }
 
 

@@ -13,6 +13,7 @@ from bench.cases import (
     growth,
     http,
     java_tools,
+    kinesis,
     librdkafka,
     memory,
     multicast,
@@ -55,4 +56,5 @@ ALL: tuple[Case, ...] = (
     *webhooks.CASES,
     *multicast.CASES,
     *zeromq.CASES,
+    *kinesis.CASES,
 )

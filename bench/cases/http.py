@@ -84,13 +84,13 @@ def measure(rig: Rig) -> Measured:
         load(rig.folder, server.http_port, server.pid, f"/v1/topics/{topic}/events", 4, rig.effort.warm_seconds / 4)
     with (
         empty_server() as (port, pid),
-        empty_server("--read") as (reading_port, reading_pid),
+        empty_server("--collect") as (collecting_port, collecting_pid),
         empty_server("--starlette") as (starlette_port, starlette_pid),
     ):
         for connections in CONNECTIONS:
             for name, at, of, path in (
                 ("empty", port, pid, "/"),
-                ("reading", reading_port, reading_pid, "/"),
+                ("collecting", collecting_port, collecting_pid, "/"),
                 ("starlette", starlette_port, starlette_pid, "/v1/topics/memory/events"),
                 ("memory", server.http_port, server.pid, "/v1/topics/memory/events"),
                 ("fsync", server.http_port, server.pid, "/v1/topics/fsync/events"),
@@ -111,15 +111,15 @@ def measure(rig: Rig) -> Measured:
 def _rows(connections: int) -> tuple[Row, ...]:
     words = f"{connections} connections"
     return (
-        Row(f"starlette_{connections}", f"{words}: empty handler of Starlette", "requests/s"),
-        Row(f"empty_{connections}", f"{words}: empty handler without Starlette", "requests/s"),
-        Row(f"reading_{connections}", f"{words}: the same, and it reads the body", "requests/s"),
+        Row(f"starlette_{connections}", f"{words}: empty endpoint of Starlette", "requests/s"),
+        Row(f"empty_{connections}", f"{words}: empty handler of an exchange, no ASGI", "requests/s"),
+        Row(f"collecting_{connections}", f"{words}: the same, and it takes the body", "requests/s"),
         Row(f"memory_{connections}", f"{words}: publish, memory", "requests/s"),
         Row(f"fsync_{connections}", f"{words}: publish, fsync", "requests/s"),
         Row(f"memory_{connections}_ratio", f"{words}: publish, memory / Starlette", "x", aim_value=0.5),
         Row(f"fsync_{connections}_ratio", f"{words}: publish, fsync / Starlette", "x", aim_value=0.5),
-        Row(f"memory_{connections}_bare", f"{words}: publish, memory / without Starlette", "x", aim_value=0.5),
-        Row(f"fsync_{connections}_bare", f"{words}: publish, fsync / without Starlette", "x", aim_value=0.5),
+        Row(f"memory_{connections}_bare", f"{words}: publish, memory / empty handler", "x", aim_value=0.5),
+        Row(f"fsync_{connections}_bare", f"{words}: publish, fsync / empty handler", "x", aim_value=0.5),
         Row(f"empty_{connections}_cpu", f"{words}: empty handler, CPU a request", "µs", better="less"),
         Row(f"memory_{connections}_cpu", f"{words}: publish, memory, CPU a request", "µs", better="less"),
         Row(f"fsync_{connections}_cpu", f"{words}: publish, fsync, CPU a request", "µs", better="less"),
@@ -133,9 +133,9 @@ CASES = (
         title="Publishing over HTTP",
         about="POST of one event as JSON (some 110 B, with a key, to a topic of 4 partitions) on so many connections, each "
         "with one request under way; against handlers that answer without a look at the request, on the same stack "
-        "(Granian in an event loop of uvloop, with the listener's settings): an endpoint of Starlette, and a bare "
-        "callable. An answer means that the event is in memory, or on disk. NDJSON: one stream of a million such "
-        "events over one connection, answered when all of them are.",
+        "(headrace.web in an event loop of uvloop): an endpoint of Starlette, and a bare handler that is called with the "
+        "exchange and answers at once. An answer means that the event is in memory, or on disk. NDJSON: one stream of a "
+        "million such events over one connection, answered when all of them are.",
         ours=Mode.HEADRACE,
         measure=measure,
         rows=(

@@ -26,7 +26,9 @@ from headrace.disk.real import RealDisk
 from headrace.expressions.later import Later
 from headrace.http.listener import HttpListener
 from headrace.kafka.listener import KafkaListener
+from headrace.kinesis.listener import KinesisListener
 from headrace.log.embedded import CleanerSettings, EmbeddedLog
+from headrace.loop_watch import LoopWatch
 
 if TYPE_CHECKING:
     from headrace.broker.routes.ports import Makers
@@ -39,6 +41,7 @@ _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # of glibc's malloc.h
 _KEPT_BYTES = 16 * 1024 * 1024
 DEFAULT_HTTP = ("127.0.0.1", 8080)
 DEFAULT_AMQP = ("127.0.0.1", 5672)
+DEFAULT_KINESIS = ("127.0.0.1", 4567)
 CLUSTER_TABLE = "__headrace_cluster"
 
 
@@ -56,6 +59,7 @@ class ServerOptions:
     settings: Mapping[str, str] = field(default_factory=dict)
     http: tuple[str, int] | None = None  # None: DEFAULT_HTTP, or another port when that one is taken
     amqp: tuple[str, int] | None = None  # None: DEFAULT_AMQP, or another port when that one is taken
+    kinesis: tuple[str, int] | None = None  # None: DEFAULT_KINESIS, or another port when that one is taken
 
 
 class Server:
@@ -66,13 +70,16 @@ class Server:
         self._listener: KafkaListener | None = None
         self._http: HttpListener | None = None
         self._amqp: AmqpListener | None = None
+        self._kinesis: KinesisListener | None = None
         self._broker: Broker | None = None
+        self._loop_watch: LoopWatch | None = None
 
     async def start(self) -> dict[str, Any]:
         """Recovers the folder and opens every listener; returns the ready line."""
         refuse_public_bind(self.options.kafka[0])
         refuse_public_bind((self.options.http or DEFAULT_HTTP)[0])
         refuse_public_bind((self.options.amqp or DEFAULT_AMQP)[0])
+        refuse_public_bind((self.options.kinesis or DEFAULT_KINESIS)[0])
         given = dict(self.options.settings)
         if self.options.durability != DEFAULT_DURABILITY:
             given["durability"] = self.options.durability
@@ -99,8 +106,10 @@ class Server:
             settings.subscribe(lambda: log.compaction.configure(_cleaner(settings)))
             _register_ends(broker.routes.makers)
             await broker.start()
+            self._loop_watch = LoopWatch(broker.loop_delay)
             http_address = self._start_http(broker)
             amqp_address = await self._start_amqp(broker)
+            kinesis_address = self._start_kinesis(broker)
             self._listener = KafkaListener(broker)
             self.kafka_address = await self._listener.start(*self.options.kafka)
             broker.clients.listeners["kafka"] = self.kafka_address
@@ -113,9 +122,17 @@ class Server:
                 await self._http.stop()
             if self._amqp is not None:
                 await self._amqp.stop()
+            if self._kinesis is not None:
+                await self._kinesis.stop()
             await log.close()
             raise
-        return {"ready": True, "kafka": "{}:{}".format(*self.kafka_address), "amqp": amqp_address, "http": http_address}
+        return {
+            "ready": True,
+            "kafka": "{}:{}".format(*self.kafka_address),
+            "amqp": amqp_address,
+            "kinesis": kinesis_address,
+            "http": http_address,
+        }
 
     def _start_http(self, broker: Broker) -> str:
         listener = self._http = HttpListener(broker)
@@ -143,10 +160,29 @@ class Server:
         broker.clients.listeners["amqp"] = (host, port)
         return f"amqp://guest:guest@[{host}]:{port}/" if ":" in host else f"amqp://guest:guest@{host}:{port}/"
 
+    def _start_kinesis(self, broker: Broker) -> str:
+        listener = self._kinesis = KinesisListener(broker)
+        wanted = self.options.kinesis or DEFAULT_KINESIS
+        try:
+            host, port = listener.start(*wanted)
+        except OSError as error:
+            if self.options.kinesis is not None:
+                raise Refused("{}:{}: {}".format(*wanted, error.strerror or error)) from error
+            host, port = listener.start(wanted[0], 0)
+            logger.warning(
+                "port %d is taken: Kinesis listens on %s:%d instead; choose one with --kinesis", wanted[1], host, port
+            )
+        broker.clients.listeners["kinesis"] = (host, port)
+        return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
     async def stop(self) -> None:
         """Answers what can be answered, makes everything durable and leaves the folder clean."""
+        if self._loop_watch is not None:
+            self._loop_watch.stop()
         if self._amqp is not None:
             await self._amqp.stop()
+        if self._kinesis is not None:
+            await self._kinesis.stop()
         if self._http is not None:
             await self._http.stop()
         if self._listener is not None:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, cast
 
 from headrace.amqp.confirms import Confirms
+from headrace.times import Times
 
 Answers = list[tuple[int, bool, bool]]
 
@@ -25,7 +26,7 @@ class SlowLog:
 
 def confirms() -> tuple[Confirms, SlowLog, Answers]:
     log, answers = SlowLog(), cast(Answers, [])
-    return Confirms(cast(Any, log), lambda *answer: answers.append(answer)), log, answers
+    return Confirms(cast(Any, log), lambda *answer: answers.append(answer), Times()), log, answers
 
 
 def test_what_is_not_durable_is_confirmed_with_its_receive_buffer() -> None:

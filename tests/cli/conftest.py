@@ -108,6 +108,15 @@ def managed(offline: Headrace, monkeypatch: pytest.MonkeyPatch, headrace_shared_
 
 
 @pytest.fixture
+def kinesis(offline: Headrace, monkeypatch: pytest.MonkeyPatch, headrace_shared_server: Any) -> Headrace:
+    """The same for the commands that speak to the Kinesis API, with nothing of AWS in the environment."""
+    for name in [name for name in os.environ if name.startswith("AWS_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("HEADRACE_KINESIS", headrace_shared_server.kinesis)
+    return offline
+
+
+@pytest.fixture
 def topic(headrace: Headrace) -> str:
     """A new topic with one partition."""
     name = f"topic-{uuid.uuid4().hex[:8]}"

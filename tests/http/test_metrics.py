@@ -71,6 +71,21 @@ def used(headrace_server: Any) -> tuple[Any, str]:
     return headrace_server, "orders"
 
 
+def test_requests_are_timed_by_protocol_and_kind(used: tuple[Any, str]) -> None:
+    server, _ = used
+    _, text = get(server, "/metrics")
+    for api in ("Produce", "Fetch", "Metadata", "OffsetCommit", "CreateTopics"):
+        count = value(text, "headrace_request_seconds_count", protocol="kafka", api=api)
+        assert count is not None, api
+        assert count >= 1
+        assert value(text, "headrace_request_seconds_bucket", protocol="kafka", api=api, le="+Inf") == count
+
+
+def test_how_late_the_event_loop_comes_is_told(used: tuple[Any, str]) -> None:
+    server, _ = used
+    wait_until(lambda: value(get(server, "/metrics")[1], "headrace_event_loop_delay_seconds_count") or 0 > 0, what="a look")
+
+
 def test_lag_offsets_sizes_and_traffic_are_told(used: tuple[Any, str]) -> None:
     server, topic = used
     status, text = get(server, "/metrics")
@@ -102,6 +117,8 @@ def test_what_a_deleted_topic_left_is_gone(used: tuple[Any, str]) -> None:
 def test_health_readiness_and_nothing_else(headrace_server: Any) -> None:
     assert get(headrace_server, "/health") == (200, '{"status":"ok"}')
     assert get(headrace_server, "/ready") == (200, '{"status":"ready"}')
+    assert get(headrace_server, "/healthz") == (200, '{"status":"ok"}')
+    assert get(headrace_server, "/readyz") == (200, '{"status":"ready"}')
     assert get(headrace_server, "/nothing")[0] == 404
 
 

@@ -18,6 +18,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
+import boto3
 import httpx
 import msgspec
 import pika
@@ -38,6 +39,7 @@ pytestmark = pytest.mark.interop
 WAIT_S = 30.0
 EXAMPLES = 200 if os.environ.get("HEADRACE_SOAK") else 8
 TOKEN = "correct-horse-battery"
+WAYS_IN = ("kafka", "http", "ndjson", "raw", "socket", "amqp", "kinesis", "zmq", "udp", "webhook")
 ADDED = ("amqp.", "webhook.", "http.")  # what a way in adds in a namespace of its own
 
 
@@ -78,6 +80,8 @@ messages = st.builds(
     ).map(lambda found: tuple(found.items())),
 )
 requests = st.builds(Event, key=st.from_regex(r"[a-zA-Z0-9_.-]{1,20}", fullmatch=True).map(str.encode), value=contents)
+# Kinesis has a key of up to 256 characters always, a value always, and nothing else that whoever puts a record can choose.
+puts = st.builds(Event, key=texts(1, 256).map(str.encode), value=contents)
 
 
 # --- the server with its ways in and out
@@ -104,6 +108,14 @@ class Site:
         self.producer = Producer({"bootstrap.servers": server.kafka, "linger.ms": 0})
         self.consumer = Consumer({"bootstrap.servers": server.kafka, "group.id": "unused", "enable.auto.commit": False})
         self.read_so_far: dict[str, int] = {}
+        self.kinesis = boto3.client(
+            "kinesis",
+            endpoint_url=server.kinesis,
+            region_name="us-east-1",
+            aws_access_key_id="any",
+            aws_secret_access_key="thing",
+        )
+        self.iterators: dict[str, str] = {}
         self.outlets: dict[tuple[str, str], Callable[[], Record]] = {}
         self.closing: list[Callable[[], object]] = [self.http.close, self.consumer.close]
         self._hooked: dict[str, queue.Queue[Record]] = {}
@@ -155,6 +167,9 @@ class Site:
         )
         self.outlets[topic, "webhook"] = lambda: self._hooked[topic].get(timeout=WAIT_S)
 
+        asked = {"StreamName": topic, "ShardId": "shardId-000000000000", "ShardIteratorType": "TRIM_HORIZON"}
+        self.iterators[topic] = self.kinesis.get_shard_iterator(**asked)["ShardIterator"]
+
     def _receiver(self) -> int:
         hooked = self._hooked
 
@@ -186,6 +201,19 @@ class Site:
                 assert message.error() is None, message.error()
                 headers = tuple(message.headers() or ())
                 found.append(Record(message.offset(), message.timestamp()[1], message.key(), message.value(), headers))
+        return found
+
+    def read_kinesis(self, topic: str, count: int) -> list[tuple[str, bytes, int]]:
+        """What comes next: partition key, data and time of arrival."""
+        found: list[tuple[str, bytes, int]] = []
+        deadline = time.monotonic() + WAIT_S
+        while len(found) < count:
+            assert time.monotonic() < deadline, f"{len(found)} of {count} records of {topic}"
+            answer = self.kinesis.get_records(ShardIterator=self.iterators[topic], Limit=count - len(found))
+            self.iterators[topic] = answer["NextShardIterator"]
+            for record in answer["Records"]:
+                arrived_ms = round(record["ApproximateArrivalTimestamp"].timestamp() * 1000)
+                found.append((record["PartitionKey"], record["Data"], arrived_ms))
         return found
 
     def read_http(self, topic: str, start: int, count: int) -> list[Record]:
@@ -337,6 +365,12 @@ def write_amqp(site: Site, topic: str, written: list[Event]) -> None:
             channel.basic_publish(f"{topic}-in", event.key.decode() if event.key else "", event.value or b"", properties)
 
 
+def write_kinesis(site: Site, topic: str, written: list[Event]) -> None:
+    assert all(event.key is not None for event in written)
+    entries = [{"PartitionKey": (event.key or b"").decode(), "Data": event.value} for event in written]
+    assert site.kinesis.put_records(StreamName=topic, Records=entries)["FailedRecordCount"] == 0
+
+
 @pytest.fixture(scope="module")
 def site() -> Iterator[Site]:
     with HeadraceServer(settings={"headrace.webhooks.allow": "127.0.0.1"}) as server:
@@ -354,7 +388,7 @@ def ways(site: Site) -> dict[str, Way]:
     def add(name: str, strategy: st.SearchStrategy[Event], write: Callable[[list[Event]], None]) -> None:
         found[name] = Way(name, strategy, write)
 
-    for name in ("kafka", "http", "ndjson", "raw", "socket", "amqp", "zmq", "udp", "webhook"):
+    for name in WAYS_IN:
         site.topic(name)
         site.open_outlets(name)
     add("kafka", events, lambda written: write_kafka(site, "kafka", written))
@@ -365,6 +399,7 @@ def ways(site: Site) -> dict[str, Way]:
     add("socket", events, lambda written: write_socket(site, "socket", written))
     _stream_queue(site, "amqp")
     add("amqp", messages, lambda written: write_amqp(site, "amqp", written))
+    add("kinesis", puts, lambda written: write_kinesis(site, "kinesis", written))
 
     port = free_port()
     address = f"tcp://127.0.0.1:{port}"
@@ -432,6 +467,15 @@ def message_of(record: Record) -> tuple[str, bytes, dict[str, Any]]:
     return routing_key, body, properties.headers or {}
 
 
+def put_of(record: Record) -> tuple[str, bytes, int]:
+    """By the table of docs/mapping.md: there is always a key, and always data."""
+    try:
+        key = "-" if record.key is None else record.key.decode()
+    except UnicodeDecodeError:
+        key = f"base64:{encoded(record.key or b'')}"
+    return key, record.value or b"", record.timestamp_ms
+
+
 def without_added(record: Record) -> tuple[tuple[str, bytes | None], ...]:
     return tuple((name, value) for name, value in record.headers if not name.startswith(ADDED))
 
@@ -444,7 +488,7 @@ def check_same(how: str, found: list[Any], expected: list[Any]) -> None:
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("name", ["kafka", "http", "ndjson", "raw", "socket", "amqp", "zmq", "udp", "webhook"])
+@pytest.mark.parametrize("name", WAYS_IN)
 def test_an_event_published_through_one_protocol_is_the_same_through_every_other(name: str, site: Site, ways) -> None:
     way = ways[name]
     # Not shrunk: what an example wrote stays in the topic, and the next one begins behind it.
@@ -463,6 +507,7 @@ def test_an_event_published_through_one_protocol_is_the_same_through_every_other
         assert [record.offset for record in records] == list(range(start, start + count))
         for read in (site.read_http, site.read_base64, site.read_stream, site.read_socket):
             check_same(read.__name__, read(name, start, count), records)
+        check_same("read_kinesis", site.read_kinesis(name, count), [put_of(record) for record in records])
         check_same("read_amqp", read_amqp(site, name, start, count), [message_of(record) for record in records])
         for outlet in ("zmq", "udp", "webhook"):
             check_same(outlet, [site.outlets[name, outlet]() for _ in records], records)

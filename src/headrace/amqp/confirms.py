@@ -2,7 +2,8 @@
 
 What a receive buffer brought is confirmed together: `published` counts its messages, `settle` closes the group. A group with
 something durable in it waits for the log; one without waits only for groups before it. So a confirm can always be `multiple`:
-everything below it is settled already. Messages that a queue refused get a nack in their place.
+everything below it is settled already. Messages that a queue refused get a nack in their place. How long each group had to
+wait is noted in `times`.
 """
 
 from __future__ import annotations
@@ -10,8 +11,10 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
+from time import perf_counter
 
 from headrace.broker.queues.turns import Turns
+from headrace.times import Times
 
 Answer = Callable[[int, bool, bool], None]  # sequence number, multiple, whether it is an ack
 
@@ -20,13 +23,15 @@ Answer = Callable[[int, bool, bool], None]  # sequence number, multiple, whether
 class _Group:
     first: int
     last: int
+    began: float
     ready: bool = False
     rejected: list[tuple[int, int]] = field(default_factory=list)
 
 
 class Confirms:
-    def __init__(self, turns: Turns, answer: Answer) -> None:
+    def __init__(self, turns: Turns, answer: Answer, times: Times) -> None:
         self._turns = turns
+        self._times = times
         self._answer = answer
         self._published = 0
         self._grouped = 0
@@ -60,7 +65,7 @@ class Confirms:
         """All runs of a receive buffer are published: answers them as soon as that is true of the disk as well."""
         if self._published == self._grouped:
             return
-        group = _Group(self._grouped + 1, self._published, rejected=self._rejected)
+        group = _Group(self._grouped + 1, self._published, perf_counter(), rejected=self._rejected)
         self._grouped, self._rejected = self._published, []
         self._groups.append(group)
         if self._durable:
@@ -76,6 +81,7 @@ class Confirms:
 
     def _ready(self, group: _Group) -> None:
         group.ready = True
+        self._times.add(perf_counter() - group.began)
         groups = self._groups
         acked = 0
         while groups and groups[0].ready:

@@ -151,7 +151,8 @@ def _confirm_select(channel: Channel, method: ConfirmSelect) -> None:
             if channel.open:
                 channel.send(BasicAck(sequence, multiple) if ack else BasicNack(sequence, multiple, False))
 
-        channel.confirms = Confirms(channel.connection.broker.vhosts.turns, answer)
+        times = channel.connection.listener.traffic.requests["basic.publish"]
+        channel.confirms = Confirms(channel.connection.broker.vhosts.turns, answer, times)
     if not method.nowait:
         channel.send(ConfirmSelectOk())
 

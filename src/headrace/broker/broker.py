@@ -12,6 +12,7 @@ from headrace.broker.producers import ProducerIds
 from headrace.broker.quotas import ClientQuotas
 from headrace.broker.routes import Routes
 from headrace.broker.settings import Settings
+from headrace.broker.streams import Streams
 from headrace.broker.telemetry import Telemetry
 from headrace.broker.topics import Topics
 from headrace.broker.traffic import Traffic
@@ -21,6 +22,7 @@ from headrace.clock import Clock
 from headrace.expressions.expressions import Evaluator
 from headrace.expressions.here import Here
 from headrace.log.port import Log
+from headrace.times import Times
 
 
 class Broker:
@@ -43,8 +45,10 @@ class Broker:
         self.settings = settings
         self.cluster_id = cluster_id
         self.traffic: dict[str, Traffic] = {}  # by protocol
+        self.loop_delay = Times()  # how late the event loop came to what was due
         self.clients = Clients(clock.now_ms())
         self.topics = Topics(log, settings)
+        self.streams = Streams(log, clock, settings, self.topics)
         self.group_configs = GroupConfigs(log, settings)
         self.client_metrics = ClientMetrics(log)
         self.telemetry = Telemetry(self.client_metrics, clock, settings.get_int("telemetry.max.bytes"))
@@ -65,6 +69,7 @@ class Broker:
         self.topics.on_grow.append(lambda name: self.groups.catalog.changed())
         self.topics.on_delete.append(lambda name: self.share_groups.forget_topics([name]))
         await self.topics.start()
+        await self.streams.start()  # before anything is appended: closed shards are sealed
         await self.group_configs.start()
         await self.client_metrics.start()
         await self.groups.start()
@@ -79,6 +84,7 @@ class Broker:
     def close(self) -> None:
         """Stops what runs by time."""
         self.routes.close()
+        self.streams.close()
         self.vhosts.close()
         self.share_groups.close()
         self.groups.close()

@@ -11,13 +11,14 @@ Three kinds:
 
 The last two have a file of their own, `foreign_settings`.
 
-`durability`, `max.partitions` and `headrace.*` are our own. Two defaults differ from Kafka's:
+`durability`, `max.partitions`, `headrace.*` and `kinesis.*` are our own. Two defaults differ from Kafka's:
 `group.initial.rebalance.delay.ms` is 0, as in the configuration that Kafka ships for one node, and two segments are archived
 at a time instead of ten (`remote.log.manager.copier.thread.pool.size`), because each takes some 30 MB of memory.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -32,9 +33,11 @@ from headrace.log.config_types import (
     Value,
     at_least,
     between,
+    invalid_value,
     list_of,
     one_of,
 )
+from headrace.log.errors import InvalidConfig
 from headrace.log.topic_config import TOPIC_CONFIGS
 
 _BOOLEAN, _STRING, _INT, _SHORT = ConfigType.BOOLEAN, ConfigType.STRING, ConfigType.INT, ConfigType.SHORT
@@ -84,6 +87,21 @@ def _group(
         _def(f"group.{kind}.min.{name}", _INT, limits[0], between(lowest, middle), f"The lowest value {doc}"),
         _def(f"group.{kind}.max.{name}", _INT, limits[1], between(middle or lowest, highest), f"The highest value {doc}"),
     )
+
+
+def _matching(pattern: str, why: str) -> Validator:
+    def check(name: str, value: Value) -> None:
+        if not re.fullmatch(pattern, str(value), re.ASCII):
+            raise invalid_value(name, value, why)
+
+    return check
+
+
+def _credentials(name: str, value: Value) -> None:
+    """Says which one is wrong, and not what is in it: the secret must not end up in a log."""
+    for number, given in enumerate(str(value).split(","), 1):
+        if not re.fullmatch(r"\s*[^:\s]+:[^:\s]+(:[0-9]{12})?\s*", given, re.ASCII):
+            raise InvalidConfig(f"Invalid value for configuration {name}: number {number} is not ACCESSKEY:SECRET[:ACCOUNT]")
 
 
 _EFFECTIVE = (
@@ -245,6 +263,41 @@ _EFFECTIVE = (
         "Names, addresses and networks that webhooks may be sent to although they are not public: hooks.internal,10.0.0.0/8.",
     ),
     _def("headrace.webhooks.ca.file", _STRING, None, None, "Certificates of authorities to trust beside those of the system."),
+    # -- Kinesis; who may call, and from where, is not dynamic: whoever may change a topic must not be able to open it
+    _def(
+        "kinesis.region", _STRING, "us-east-1", _matching(r"[a-z0-9-]{1,64}", "a name like eu-west-1 is expected"),
+        "The region of requests that name none: those without a signature.",
+    ),
+    _def(
+        "kinesis.account", _STRING, "123456789012", _matching(r"[0-9]{12}", "twelve digits are expected"),
+        "The account of requests whose access key belongs to none: neither configured nor of twelve digits.",
+    ),
+    _def(
+        "kinesis.credentials", ConfigType.PASSWORD, None, _credentials,
+        "Who may call: ACCESSKEY:SECRET or ACCESSKEY:SECRET:ACCOUNT, with commas between; signatures are verified then. "
+        "Without any, every signature is taken.",
+    ),
+    _def(
+        "kinesis.enforce.limits", _BOOLEAN, False, None,
+        "Whether shards have the limits that they have at Amazon: 1 MB and 1000 records in a second in, 2 MB and five calls "
+        "out; and whether the rates of calls are limited as they are there.", dynamic=True,
+    ),
+    _def(
+        "kinesis.iterator.expiry.ms", _LONG, 300_000, at_least(1000),
+        "How long a shard iterator may be used.", dynamic=True,
+    ),
+    _def(
+        "kinesis.on.demand.shards", _INT, 4, between(1, 10_000),
+        "Shards of a new stream in on-demand mode.", dynamic=True,
+    ),
+    _def(
+        "kinesis.shard.limit", _INT, 6000, at_least(1),
+        "The most open shards of an account in one region.", dynamic=True,
+    ),
+    _def(
+        "kinesis.subscription.ms", _LONG, 300_000, at_least(1000),
+        "How long one SubscribeToShard lasts before the consumer has to subscribe again.", dynamic=True,
+    ),
     # -- quotas
     _def("quota.window.num", _INT, 11, at_least(1), "Samples over which the rates of clients are measured."),
     _def("quota.window.size.seconds", _INT, 1, at_least(1), "The length of each of these."),

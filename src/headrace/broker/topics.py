@@ -102,6 +102,8 @@ class Topics:
         self.on_create: list[Callable[[str], None]] = []
         self.on_grow: list[Callable[[str], None]] = []
         self.on_delete: list[Callable[[str], None]] = []
+        # Asked before somebody adds partitions to a topic; raises PolicyViolation if that is not for everybody.
+        self.before_growth: list[Callable[[Topic], None]] = []
 
     async def start(self) -> None:
         await self.dynamic_settings.start()
@@ -155,10 +157,10 @@ class Topics:
             self._created(new.name)
         return CreatedTopic(topic_id, partitions, 1, self._describe(config))
 
-    def define(self, new: NewTopic) -> Topic:
+    def define(self, new: NewTopic, *, topic_id: UUID | None = None) -> Topic:
         """The same at once: durable after `Log.synced`."""
         partitions, config = self._check_new(new)
-        topic = self._log.define_topic(new.name, partitions, config, internal=False)
+        topic = self._log.define_topic(new.name, partitions, config, internal=False, topic_id=topic_id)
         self._created(new.name)
         return topic
 
@@ -190,12 +192,16 @@ class Topics:
         assignments: Sequence[Sequence[int]] | None = None,
         *,
         validate_only: bool = False,
+        sealed: str = "",
     ) -> None:
-        """Grows a topic to `total` partitions. Raises UnknownTopic, InvalidPartitions, InvalidReplicaAssignment,
-        PolicyViolation, StorageError."""
+        """Grows a topic to `total` partitions. With `sealed` it is the topic's owner who asks, and the new ones are sealed.
+        Raises UnknownTopic, InvalidPartitions, InvalidReplicaAssignment, PolicyViolation, StorageError."""
         async with self._changes:
             topic = self._existing(name)
             self._check_not_internal(topic)
+            if not sealed:
+                for check in self.before_growth:
+                    check(topic)
             now = len(topic.partitions)
             if total == now:
                 raise InvalidPartitions(f"Topic already has {now} partition(s).")
@@ -212,7 +218,10 @@ class Topics:
             check_request_size(total - now)
             self._check_room(total - now)
             if not validate_only:
-                await self._log.add_partitions(name, total)
+                if sealed:
+                    await self._log.add_partitions(name, total, sealed=sealed)
+                else:
+                    await self._log.add_partitions(name, total)
                 for grown in self.on_grow:
                     grown(name)
 

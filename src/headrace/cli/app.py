@@ -26,7 +26,7 @@ from headrace.cli.session import (
 
 VERBS = ("produce", "consume", "demo")  # commands of their own
 _MANAGED = ("queue", "exchange", "binding", "policy", "vhost", "definitions", "connection", "route", "webhook")
-NOUNS = ("topic", "produce", "consume", "group", *_MANAGED, "zmq", "pipeline", "demo")
+NOUNS = ("topic", "produce", "consume", "group", *_MANAGED, "stream", "zmq", "pipeline", "demo")
 
 
 def make_app(nouns: Collection[str] = NOUNS) -> typer.Typer:

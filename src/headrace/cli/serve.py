@@ -12,8 +12,16 @@ from pathlib import Path
 from typing import Any
 
 ENVIRONMENT = "HEADRACE_"
-_OPTIONS = ("data", "kafka", "amqp", "http", "durability", "archive")
-_DEFAULTS = {"data": "data", "kafka": "127.0.0.1:9092", "amqp": "", "http": "", "durability": "fsync", "archive": ""}
+_OPTIONS = ("data", "kafka", "amqp", "kinesis", "http", "durability", "archive")
+_DEFAULTS = {
+    "data": "data",
+    "kafka": "127.0.0.1:9092",
+    "amqp": "",
+    "kinesis": "",
+    "http": "",
+    "durability": "fsync",
+    "archive": "",
+}
 
 
 def run(argv: list[str]) -> int:
@@ -35,7 +43,7 @@ def _parser() -> argparse.ArgumentParser:
         prog="headrace serve",
         description="Start the server. Everything listens on loopback unless told otherwise; port 0 takes a free one.",
         epilog="The command line wins over the environment (HEADRACE_DATA, HEADRACE_KAFKA, HEADRACE_AMQP, "
-        "HEADRACE_HTTP, HEADRACE_DURABILITY, HEADRACE_ARCHIVE), which wins over the file given with --config.",
+        "HEADRACE_KINESIS, HEADRACE_HTTP, HEADRACE_DURABILITY, HEADRACE_ARCHIVE), which wins over the file of --config.",
     )
     parser.add_argument("--data", metavar="DIR", help="where the log is kept (default: ./data)")
     parser.add_argument("--kafka", metavar="HOST:PORT", help="the Kafka listener (default: 127.0.0.1:9092)")
@@ -43,6 +51,11 @@ def _parser() -> argparse.ArgumentParser:
         "--amqp",
         metavar="HOST:PORT",
         help="the listener for RabbitMQ's clients (default: 127.0.0.1:5672, or a free port if that is taken)",
+    )
+    parser.add_argument(
+        "--kinesis",
+        metavar="HOST:PORT",
+        help="the listener for AWS SDKs that speak to Kinesis (default: 127.0.0.1:4567, or a free port if that is taken)",
     )
     parser.add_argument(
         "--http",
@@ -70,11 +83,19 @@ def _parser() -> argparse.ArgumentParser:
         help="a server setting under the name its protocol gives it, such as num.partitions=4; may be repeated",
     )
     parser.add_argument(
-        "--config", metavar="FILE", help="a TOML file with data, kafka, amqp, http, durability, archive and a table [settings]"
+        "--config",
+        metavar="FILE",
+        help="a TOML file with data, kafka, amqp, kinesis, http, durability, archive and a table [settings]",
     )
     parser.add_argument("--no-console", action="store_true", help="do not start the web console (there is none yet)")
     parser.add_argument("--json", action="store_true", help="print the ready line as a JSON object")
     parser.add_argument("--log-level", default="info", choices=["debug", "info", "warning", "error"])
+    parser.add_argument(
+        "--log-format",
+        default="text",
+        choices=["text", "json"],
+        help="how the log is written to standard error (default: text)",
+    )
     return parser
 
 
@@ -118,14 +139,11 @@ def _address(text: str) -> tuple[str, int]:
 def _serve(arguments: argparse.Namespace, values: dict[str, str], settings: dict[str, str]) -> int:
     import asyncio
 
+    from headrace import logs
     from headrace.log.errors import FolderInUse, InvalidConfig, LogError
     from headrace.server import Refused, Server, ServerOptions, run_until_signal
 
-    logging.basicConfig(
-        stream=sys.stderr,
-        level=arguments.log_level.upper(),
-        format="%(asctime)s %(levelname)s %(name)s %(message)s",
-    )
+    logs.write_to(level=arguments.log_level, as_json=arguments.log_format == "json")
     if values["durability"] != "fsync":
         logging.getLogger("headrace").warning(
             "durability is %s: an acknowledged write may be lost with the %s",
@@ -136,7 +154,9 @@ def _serve(arguments: argparse.Namespace, values: dict[str, str], settings: dict
         settings.setdefault("headrace.archive.url", values["archive"])
     http = _address(values["http"]) if values["http"] else None
     amqp = _address(values["amqp"]) if values["amqp"] else None
-    options = ServerOptions(Path(values["data"]), _address(values["kafka"]), values["durability"], settings, http, amqp)
+    kinesis = _address(values["kinesis"]) if values["kinesis"] else None
+    kafka = _address(values["kafka"])
+    options = ServerOptions(Path(values["data"]), kafka, values["durability"], settings, http, amqp, kinesis)
 
     def ready(line: dict[str, Any]) -> None:
         if arguments.json:
@@ -144,7 +164,7 @@ def _serve(arguments: argparse.Namespace, values: dict[str, str], settings: dict
         else:
             print(
                 f"Headrace is ready. Kafka clients: {line['kafka']}. RabbitMQ clients: {line['amqp']}. "
-                f"HTTP: {line['http']}. Data: {options.data}. Ctrl-C ends it.",
+                f"Kinesis clients: {line['kinesis']}. HTTP: {line['http']}. Data: {options.data}. Ctrl-C ends it.",
                 flush=True,
             )
 

@@ -25,6 +25,7 @@ from typing import Annotated, Any, BinaryIO, NoReturn
 import typer
 
 from headrace.client.kafka import ClientError, Cluster, Refused, Unreachable
+from headrace.client.kinesis.errors import KinesisError
 from headrace.client.management import ManagementError
 
 DEFAULT_SERVER = "127.0.0.1:9092"
@@ -203,7 +204,7 @@ def _run(session: Session, body: Callable[[], None]) -> None:
         _forget_stdout()
     except UsageError as error:
         _fail(session, error, 2)
-    except (CommandError, ClientError, ManagementError) as error:
+    except (CommandError, ClientError, ManagementError, KinesisError) as error:
         _fail(session, error, 1)
     except Stopped as stopped:
         raise typer.Exit(stopped.exit_code) from None
@@ -248,7 +249,9 @@ def _fail(session: Session, error: Exception, code: int) -> NoReturn:
     text = str(error)
     if isinstance(error, Unreachable):
         text += "; is the server running there? 'headrace serve' starts one, --server names another"
-    name = error.name if isinstance(error, Refused) else error.code if isinstance(error, ManagementError) else None
+    name = error.name if isinstance(error, Refused) else None
+    if isinstance(error, ManagementError | KinesisError):
+        name = error.code
     report_error(text, name, as_json=session.json)
     raise typer.Exit(code)
 

@@ -1,7 +1,7 @@
-"""The HTTP front end: Starlette on Granian, in the event loop of the server.
+"""The HTTP front end: Starlette on our own web server (`headrace.web`), in the event loop of this process.
 
-    listener   the socket, and Granian on it once somebody connects; `connections` cuts those off that misbehave
-    app        which path belongs to which resource
+    listener   the socket, and the web server on it once somebody connects
+    app        the way in: which path belongs to which resource
     health     /health and /ready
     metrics    /metrics; `collecting`, `queue_metrics` and `route_metrics` gather what it tells
     management /api: RabbitMQ's management API
@@ -13,5 +13,6 @@
     problems   errors as problem+json, for everything below /v1
 
 One file for each resource. Nothing in here is imported before the first connection, the listener aside: a server nobody
-asks over HTTP pays for a bound socket. Imports the broker and `log.port`; imported by `server`.
+asks over HTTP pays for a bound socket. Imports the broker, `log.port` and `web`; imported by
+`server`.
 """

@@ -1,6 +1,7 @@
 """Which path belongs to which resource.
 
-What is below /v1, and the page /routes, stands behind the gate of `v1.shell`. The rest is older than /v1: health, metrics and
+A request comes in at the `Door`: a single event that is published goes its own quick way, everything else is ASGI. What is
+below /v1, and the page /routes, stands behind the gate of `v1.shell`. The rest is older than /v1: health, metrics and
 RabbitMQ's management API, at most `MAX_REQUESTS` of them at once.
 """
 
@@ -23,25 +24,24 @@ from headrace.http.v1.admission import Admission
 from headrace.http.v1.appending import Appending
 from headrace.http.v1.following import Following
 from headrace.http.v1.openapi import serving as openapi
-from headrace.http.v1.shell import Shell, Shortcut
+from headrace.http.v1.quick_publish import QuickPublish
+from headrace.http.v1.shell import Shell
+from headrace.web.asgi import AsgiHandler
 
 if TYPE_CHECKING:
     from headrace.broker import Broker
+    from headrace.web.exchange import Exchange
 
 MAX_REQUESTS = 64
 BEHIND_THE_GATE = ("/v1", "/routes")
 
 
-def v1_routes(broker: Broker) -> list[BaseRoute]:
+def v1_routes(broker: Broker, appending: Appending | None = None) -> list[BaseRoute]:
     """All that is behind the gate. What is asked for most stands first."""
-    return _v1(broker)[0]
-
-
-def _v1(broker: Broker) -> tuple[list[BaseRoute], Shortcut]:
-    following, appending, resources = Following(broker), Appending(broker), admin.resources(broker)
-    events = topic_events.TopicEvents(broker, following, appending)
-    routes = [
-        *topic_events.routes(broker, events),
+    following, resources = Following(broker), admin.resources(broker)
+    appending = appending or Appending(broker)
+    return [
+        *topic_events.routes(broker, following, appending),
         *webhooks.routes(broker),
         *route_routes(broker),
         *receive.routes(broker),
@@ -50,12 +50,24 @@ def _v1(broker: Broker) -> tuple[list[BaseRoute], Shortcut]:
         *admin.routes(resources),
         *openapi.routes((*resources.operations, *ROUTE_OPERATIONS, *webhooks.OPERATIONS)),
     ]
-    return routes, events.shortcut
 
 
-def make_app(broker: Broker) -> App:
-    others = Starlette(routes=[*health.routes(broker), *metrics.routes(broker), *management_routes(broker)])
-    return App(Shell(broker, *_v1(broker)), others, Admission(broker.settings, MAX_REQUESTS))
+class Door:
+    """The handler of all exchanges."""
+
+    def __init__(self, broker: Broker) -> None:
+        appending = Appending(broker)
+        self._shell = Shell(broker, v1_routes(broker, appending))
+        others = Starlette(routes=[*health.routes(broker), *metrics.routes(broker), *management_routes(broker)])
+        self.application = App(self._shell, others, Admission(broker.settings, MAX_REQUESTS))
+        self._publish = QuickPublish(broker, appending, self._shell, AsgiHandler(self.application))
+
+    def __call__(self, exchange: Exchange) -> None:
+        self._publish(exchange)
+
+    async def close(self, within_s: float) -> None:
+        """Ends every stream: the server is about to."""
+        await self._shell.close(within_s)
 
 
 class App:
@@ -77,7 +89,3 @@ class App:
                 await self._others(scope, receive, send)
         except Problem as problem:
             await problem.response()(scope, receive, send)
-
-    async def close(self, within_s: float) -> None:
-        """Ends every stream: the server is about to."""
-        await self._shell.close(within_s)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 CHALLENGE = {"www-authenticate": 'Basic realm="Headrace", charset="UTF-8"'}
 
 _DEFAULT_PASSWORD = "guest"
-_BY_PROXIES = (b"forwarded", b"x-forwarded-for", b"x-forwarded-host", b"via")
+BY_PROXIES = (b"forwarded", b"x-forwarded-for", b"x-forwarded-host", b"via")
 _THIS_MACHINE = ("127.0.0.1", "::1")
 
 
@@ -57,12 +57,19 @@ def scope_user(broker: Broker, scope: Mapping[str, Any]) -> User:
     passed_on = False
     for name, value in scope["headers"]:
         if name == b"authorization":
-            return _named_user(broker.vhosts.users, value.decode("latin-1"), scope.get("client"))
-        passed_on = passed_on or name in _BY_PROXIES
-    user = broker.vhosts.users.get(DEFAULT_USER)
-    near = not passed_on and _is_near(scope.get("client"))
-    if user is None or not near or not _everybody_knows(user.password_hash, user.hashing_algorithm):
+            return named_user(broker, value, scope.get("client"))
+        passed_on = passed_on or name in BY_PROXIES
+    user = None if passed_on else unnamed_user(broker, scope.get("client"))
+    if user is None:
         raise Problem(401, "not_authorized", "log in with the name and password of a user (Basic)", CHALLENGE)
+    return user
+
+
+def unnamed_user(broker: Broker, client: Any) -> User | None:
+    """Who somebody is that brings no credentials, and whose request no proxy has passed on."""
+    user = broker.vhosts.users.get(DEFAULT_USER)
+    if user is None or not _is_near(client) or not _everybody_knows(user.password_hash, user.hashing_algorithm):
+        return None
     return user
 
 
@@ -71,9 +78,10 @@ def _everybody_knows(password_hash: str, hashing_algorithm: str) -> bool:
     return User(DEFAULT_USER, password_hash, hashing_algorithm).has_password(_DEFAULT_PASSWORD)
 
 
-def _named_user(users: Users, authorization: str, client: Any) -> User:
+def named_user(broker: Broker, authorization: bytes, client: Any) -> User:
+    """Who somebody is that brings credentials. Raises Problem: 400 or 401."""
     try:
-        user = user_of(users, authorization, client)
+        user = user_of(broker.vhosts.users, authorization.decode("latin-1"), client)
     except UnreadableCredentials:
         raise Problem(400, "bad_credentials", "the credentials can't be read") from None
     if user is None:

@@ -18,6 +18,7 @@ from headrace.broker.topics import HIDDEN_PREFIX
 from headrace.http.queue_metrics import collect_queues
 from headrace.http.route_metrics import collect_routes
 from headrace.http.webhook_metrics import collect_webhooks
+from headrace.times import Times
 
 if TYPE_CHECKING:
     from headrace.broker import Broker
@@ -46,14 +47,10 @@ def _server(broker: Broker) -> list[Metric]:
     refused.add_metric(
         ["" if broker.log.refusal is None else type(broker.log.refusal).__name__], broker.log.refusal is not None
     )
-    times = broker.log.sync_times
-    buckets: list[tuple[str, float]] = []
-    total = 0
-    for bound, count in zip((*(str(bound) for bound in times.bounds_s), "+Inf"), times.counts, strict=True):
-        total += count
-        buckets.append((bound, total))
     sync = HistogramMetricFamily("headrace_sync_seconds", "How long group commits took to become durable.")
-    sync.add_metric([], buckets, times.total_s)
+    _add_times(sync, [], broker.log.sync_times)
+    delay = HistogramMetricFamily("headrace_event_loop_delay_seconds", "How late the event loop came to what was due.")
+    _add_times(delay, [], broker.loop_delay)
     backlogged = GaugeMetricFamily("headrace_sync_backlogged", "1 while producers wait because too much waits for the disk.")
     backlogged.add_metric([], broker.log.backlogged)
     return [
@@ -63,7 +60,17 @@ def _server(broker: Broker) -> list[Metric]:
         refused,
         sync,
         backlogged,
+        delay,
     ]
+
+
+def _add_times(family: HistogramMetricFamily, labels: list[str], times: Times) -> None:
+    buckets: list[tuple[str, float]] = []
+    total = 0
+    for bound, count in zip((*(str(bound) for bound in times.bounds_s), "+Inf"), tuple(times.counts), strict=True):
+        total += count
+        buckets.append((bound, total))
+    family.add_metric(labels, buckets, times.total_s)
 
 
 def _front_ends(broker: Broker) -> list[Metric]:
@@ -73,17 +80,23 @@ def _front_ends(broker: Broker) -> list[Metric]:
     refused = CounterMetricFamily("headrace_connections_refused_total", "Closed for a limit or for nonsense.", labels=protocol)
     came = CounterMetricFamily("headrace_topic_bytes_in_total", "Bytes of record batches that were appended.", labels=topic)
     went = CounterMetricFamily("headrace_topic_bytes_out_total", "Bytes of record batches that were read.", labels=topic)
+    asked = HistogramMetricFamily(
+        "headrace_request_seconds", "From the arrival of a request to its answer.", labels=["protocol", "api"]
+    )
     topics = broker.log.topics()
     for name, traffic in broker.traffic.items():
+        for api, times in traffic.requests.items():
+            _add_times(asked, [name, api], times)
         traffic.forget_unknown(topics)
-        if name != "http":  # Granian keeps its connections to itself
-            connections.add_metric([name], traffic.connections)
-            accepted.add_metric([name], traffic.connections_total)
-            refused.add_metric([name], traffic.connections_refused)
+        if traffic.look is not None:
+            traffic.look()
+        connections.add_metric([name], traffic.connections)
+        accepted.add_metric([name], traffic.connections_total)
+        refused.add_metric([name], traffic.connections_refused)
         for family, counted in ((came, traffic.bytes_in), (went, traffic.bytes_out)):
             for which, count in counted.items():
                 family.add_metric([name, which], count)
-    return [connections, accepted, refused, came, went]
+    return [connections, accepted, refused, came, went, asked]
 
 
 def _quotas(broker: Broker) -> list[Metric]:

@@ -1,4 +1,5 @@
-"""/health: the process answers. /ready: it also takes writes, or says with 503 why not.
+"""/health: the process answers. /ready: it also takes writes, or says with 503 why not. Also as /healthz and /readyz, the names
+that Kubernetes made common.
 
 A log that can't write (a full disk, a failed sync) still serves readers, so it is alive and not ready.
 """
@@ -25,4 +26,5 @@ def routes(broker: Broker) -> list[Route]:
             return JSONResponse({"status": "ready"})
         return JSONResponse({"status": "writes are refused", "reason": str(refusal)}, status_code=503)
 
-    return [Route("/health", health), Route("/ready", ready)]
+    named = {"/health": health, "/healthz": health, "/ready": ready, "/readyz": ready}
+    return [Route(path, answer) for path, answer in named.items()]

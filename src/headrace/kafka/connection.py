@@ -29,6 +29,7 @@ from headrace.kafka.messages import MESSAGES
 from headrace.kafka.requests import handle_request
 from headrace.kafka.throttle import Throttle
 from headrace.record import MalformedRequest, parse_sole_batch
+from headrace.times import Times
 
 if TYPE_CHECKING:
     from headrace.kafka.listener import KafkaListener
@@ -47,11 +48,13 @@ Piece = bytes | bytearray | memoryview
 
 
 class Slot:
-    """The place of an answer that is not there yet."""
+    """The place of an answer that is not there yet, and when its request came."""
 
-    __slots__ = ("pieces",)
+    __slots__ = ("began", "pieces", "times")
 
-    def __init__(self) -> None:
+    def __init__(self, times: Times, began: float) -> None:
+        self.times = times
+        self.began = began
         self.pieces: Sequence[Piece] | None = None
 
 
@@ -74,6 +77,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
         self._peer_reads = True
         self._paused = False
         self.throttle: Throttle | None = None  # only while there are quotas for clients
+        self._times = listener.produce_times  # of requests like the one that is being handled
         self.software = ("", "")  # the name and version of the client (KIP-511)
         self._tasks: set[asyncio.Task[None]] = set()
         self.on_close: list[Callable[[], None]] = []
@@ -273,8 +277,10 @@ class KafkaConnection(asyncio.BufferedProtocol):
         partition, is for the second half."""
         if self.throttle is None and len(self._slots) < MAX_WAITING and not self._log.backlogged:
             sole = parse_sole_batch(view, start, stop)
-            if sole is not None and produce.handle_sole(self, view, sole):
-                return True
+            if sole is not None:
+                self._times = self.listener.produce_times
+                if produce.handle_sole(self, view, sole):
+                    return True
         try:
             if stop - start < 10:
                 raise MalformedMessage("a request shorter than its header")
@@ -290,6 +296,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
                 body = start + 10 + (client_length if client_length > 0 else 0)
                 if version >= _PRODUCE_FLEXIBLE:
                     body = body + 1 if body < stop and view[body] == 0 else skip_header_tags(view[:stop], body)
+                self._times = self.listener.produce_times
                 produce.handle(self, view, body, stop, version, correlation)
             elif key == _FETCH and _FETCH_FIRST <= version <= _FETCH_LAST:
                 if self._slots or not self._peer_reads:
@@ -297,10 +304,13 @@ class KafkaConnection(asyncio.BufferedProtocol):
                 body = start + 10 + (client_length if client_length > 0 else 0)
                 if version >= _FETCH_FLEXIBLE:
                     body = body + 1 if body < stop and view[body] == 0 else skip_header_tags(view[:stop], body)
+                self._times = self.listener.fetch_times
                 fetch.handle(self, view, body, stop, version, correlation)
             else:
                 if len(self._slots) >= MAX_WAITING or not self._peer_reads:
                     return False
+                if key in MESSAGES:
+                    self._times = self.listener.traffic.requests[MESSAGES[key].name]
                 handle_request(self, key, version, correlation, bytes(view[start:stop]))
         except (MalformedMessage, MalformedRequest) as error:
             self.refuse(f"a malformed request: {error}")
@@ -318,7 +328,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
     # --- answers
 
     def take_slot(self) -> Slot:
-        slot = Slot()
+        slot = Slot(self._times, self.last_active)
         self._slots.append(slot)
         if len(self._slots) >= MAX_WAITING:
             self._pause()
@@ -331,8 +341,9 @@ class KafkaConnection(asyncio.BufferedProtocol):
             return
         slots = self._slots
         if slot is None:
+            self._times.add(self.listener.now() - self.last_active)
             if slots:
-                slot = Slot()
+                slot = Slot(self._times, self.last_active)
                 slot.pieces = pieces
                 slots.append(slot)
             elif len(pieces) == 1:
@@ -341,6 +352,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
                 transport.writelines(pieces)
             return
         slot.pieces = pieces
+        slot.times.add(self.listener.now() - slot.began)
         while slots and slots[0].pieces is not None:
             ready = slots.popleft().pieces
             assert ready is not None

@@ -21,6 +21,7 @@ CODES: Mapping[type[errors.LogError], ErrorCode] = {
     errors.CorruptBatch: ErrorCode.CORRUPT_MESSAGE,
     errors.InvalidBatch: ErrorCode.INVALID_RECORD,
     errors.BatchTooLarge: ErrorCode.MESSAGE_TOO_LARGE,
+    errors.PartitionSealed: ErrorCode.POLICY_VIOLATION,
     errors.InvalidTimestamp: ErrorCode.INVALID_TIMESTAMP,
     errors.OutOfOrderSequence: ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
     errors.DuplicateSequence: ErrorCode.DUPLICATE_SEQUENCE_NUMBER,

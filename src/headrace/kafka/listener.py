@@ -35,6 +35,8 @@ class KafkaListener:
     def __init__(self, broker: Broker) -> None:
         self.broker = broker
         self.traffic = broker.traffic["kafka"] = Traffic()
+        self.produce_times = self.traffic.requests["Produce"]
+        self.fetch_times = self.traffic.requests["Fetch"]
         settings = broker.settings
         self.max_frame_bytes = settings.get_int("socket.request.max.bytes")
         self.max_fetch_bytes = settings.get_int("fetch.max.bytes")

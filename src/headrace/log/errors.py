@@ -39,6 +39,10 @@ class BatchTooLarge(LogError):
     """Larger than the topic's max.message.bytes."""
 
 
+class PartitionSealed(LogError):
+    """Whoever owns the partition has closed it for what clients write; the text says why, and where to write instead."""
+
+
 class InvalidTimestamp(LogError):
     """Outside message.timestamp.before.max.ms / message.timestamp.after.max.ms."""
 

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Protocol
 from uuid import UUID
 
 from headrace.log.errors import StorageError
+from headrace.times import Times
 
 if TYPE_CHECKING:
     from headrace.record.pure.batches import Checked
@@ -81,21 +82,6 @@ class OpenTransaction:
     first_offset: int
 
 
-class SyncTimes(Protocol):
-    """How long it took to make writes durable: a histogram."""
-
-    @property
-    def bounds_s(self) -> Sequence[float]: ...
-
-    @property
-    def counts(self) -> Sequence[int]:
-        """Up to each bound, and one more above all of them."""
-        ...
-
-    @property
-    def total_s(self) -> float: ...
-
-
 class Partition(Protocol):
     """One ordered sequence of batches."""
 
@@ -108,6 +94,7 @@ class Partition(Protocol):
     leader_epoch: int
     copies_wanted: int  # min.insync.replicas: more than this node is, and acks=all can't be kept
     append_time_ms: int  # of the newest batch where the topic stamps it (LogAppendTime), else -1
+    sealed: str  # why nothing but markers may be appended (`seal`); empty where it may
 
     @property
     def last_stable_offset(self) -> int:
@@ -131,6 +118,13 @@ class Partition(Protocol):
     def append_control(self, batch: bytearray) -> int:
         """The same for a marker, which no client may write. Raises InvalidProducerEpoch or CoordinatorFenced for a zombie's."""
         ...
+
+    def seal(self, reason: str) -> None:
+        """From now on every append raises PartitionSealed with this text, except markers of transactions and the retry of a
+        batch that is there already. The log does not store it: who seals does so again after a start."""
+        ...
+
+    def unseal(self) -> None: ...
 
     def read(
         self, offset: int, max_bytes: int, *, at_least_one: bool = True, committed: bool = False
@@ -283,7 +277,15 @@ class Log(Protocol):
         self, name: str, partitions: int = 1, config: Mapping[str, str] | None = None, *, topic_id: UUID | None = None
     ) -> Topic: ...
 
-    def define_topic(self, name: str, partitions: int, config: Mapping[str, str], *, internal: bool = True) -> Topic:
+    def define_topic(
+        self,
+        name: str,
+        partitions: int,
+        config: Mapping[str, str],
+        *,
+        internal: bool = True,
+        topic_id: UUID | None = None,
+    ) -> Topic:
         """A topic that is there at once; durable after `synced`."""
         ...
 
@@ -291,7 +293,9 @@ class Log(Protocol):
         """Deletes a topic at once; what it held is removed in the background."""
         ...
 
-    async def add_partitions(self, name: str, total: int) -> None: ...
+    async def add_partitions(self, name: str, total: int, *, sealed: str = "") -> None:
+        """With `sealed` the new ones are (`Partition.seal`), from their first moment."""
+        ...
 
     async def configure_topic(self, name: str, config: Mapping[str, str]) -> None:
         """Replaces what was set for the topic; takes effect at once."""
@@ -322,7 +326,9 @@ class Log(Protocol):
     refusal: StorageError | None  # why writes are refused now, if they are
 
     @property
-    def sync_times(self) -> SyncTimes: ...
+    def sync_times(self) -> Times:
+        """How long it took to make writes durable."""
+        ...
 
     def storage(self) -> StorageInfo: ...
 

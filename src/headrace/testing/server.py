@@ -37,7 +37,7 @@ from urllib.parse import urlsplit
 
 T = TypeVar("T")
 
-LISTENERS = ("kafka", "amqp", "http")
+LISTENERS = ("kafka", "amqp", "kinesis", "http")
 """The listeners that a server is asked for; it may report more of them."""
 
 READY_TIMEOUT_S = 30.0
@@ -127,6 +127,11 @@ class HeadraceServer:
     def amqp(self) -> str:
         """`amqp://guest:guest@host:port/`, ready for a client of RabbitMQ."""
         return self.address("amqp")
+
+    @property
+    def kinesis(self) -> str:
+        """`http://host:port`, ready to be the `endpoint_url` of an AWS SDK."""
+        return self.address("kinesis")
 
     @property
     def http(self) -> str:

@@ -29,7 +29,7 @@ def test_the_overview_counts_what_is_there(server: HeadraceServer, api: Api, cli
     assert after["queue_totals"]["messages_ready"] == before["queue_totals"]["messages_ready"] + 4
     assert after["object_totals"]["connections"] >= 1
     assert "rate" in after["message_stats"]["publish_details"]
-    assert {row["protocol"] for row in after["listeners"]} == {"amqp", "http", "kafka"}
+    assert {row["protocol"] for row in after["listeners"]} == {"amqp", "http", "kafka", "kinesis"}
     assert after["rabbitmq_version"] == after["management_version"]
     assert after["node"] == api.get("/nodes")[0]["name"]
 

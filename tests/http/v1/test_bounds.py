@@ -18,7 +18,6 @@ from urllib.parse import urlsplit
 import pytest
 from tests.http.v1.asking import V1, assert_problem
 
-from headrace.http.connections import by_peer, cut, cut_silent, received_bytes
 from headrace.testing import HeadraceServer, wait_until
 from headrace.testing.plugin import HeadraceFactory
 
@@ -127,7 +126,7 @@ def test_readers_that_never_read_cost_little_and_are_cut_off(impatient: Headrace
         return held(impatient, peers) == 0
 
     wait_until(all_gone, timeout_s=60, what="all of them to be cut off")
-    assert most < 90 * MIB  # three for each: what Granian holds of an answer, and a page while it is written
+    assert most < 40 * MIB  # each: a page while it is written, and what is unsent of it
     for peer in peers:
         peer.close()
 
@@ -157,58 +156,6 @@ def test_a_server_with_open_streams_ends_in_time(headrace_factory: HeadraceFacto
         stream.close()
     for each in (*sockets, *stalled, *polls):
         each.close()
-
-
-# --- connections that say nothing
-
-
-def test_silent_connections_are_found_and_shut_down_and_talking_ones_are_not() -> None:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        listener.listen()
-        port = listener.getsockname()[1]
-        silent, hesitant, talking = (socket.create_connection(("127.0.0.1", port)) for _ in range(3))
-        accepted = {}
-        for _ in range(3):
-            connection, peer = listener.accept()
-            accepted[peer] = connection
-        hesitant.sendall(b"PRI * HTTP/2.0")
-        talking.sendall(b"GET /v1/topics HTTP/1.1\r\n")
-        server_side = accepted[talking.getsockname()]
-        wait_until(lambda: received_bytes(server_side) == 25, what="what was sent to arrive")
-        assert cut_silent(port, silent_s=60) == 0
-        wait_until(lambda: cut_silent(port, silent_s=0.05) >= 2, what="the silent ones to be found")
-        for peer in (silent, hesitant):
-            peer.settimeout(10)
-            assert peer.recv(1) == b""
-        talking.setblocking(False)
-        with pytest.raises(BlockingIOError):
-            talking.recv(1)
-        found = by_peer({talking.getsockname(), ("127.0.0.1", 1)})
-        assert list(found) == [talking.getsockname()]
-        for each in (*found.values(), *accepted.values(), silent, hesitant):
-            each.close()
-        assert cut(*talking.getsockname()) is False
-        talking.close()
-
-
-def test_cutting_a_connection_off_throws_away_what_was_not_read() -> None:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        listener.listen()
-        with socket.create_connection(listener.getsockname()) as peer:
-            accepted, address = listener.accept()
-            accepted.setblocking(False)
-            try:
-                while accepted.send(b"x" * 65536):
-                    pass
-            except BlockingIOError:
-                pass
-            assert cut(*address) is True
-            accepted.close()
-            peer.settimeout(10)
-            with pytest.raises(ConnectionResetError):
-                list(iter(lambda: peer.recv(65536), b""))
 
 
 # --- HTTP/2 without TLS

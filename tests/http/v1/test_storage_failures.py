@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from headrace.http.app import make_app
+from headrace.http.app import Door
 from headrace.log.errors import DiskFull, ReadOnly
 from headrace.server import Server, ServerOptions
 
@@ -60,7 +60,7 @@ def run(folder: Path, test: Callable[[App, Any], Awaitable[None]]) -> None:
         await server.start()
         assert server._broker is not None
         try:
-            await test(make_app(server._broker), server._broker.log)
+            await test(Door(server._broker).application, server._broker.log)
         finally:
             await server.stop()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from headrace.broker.open_partitions import open_for_key, open_in_turn
 from headrace.broker.queues.run import Run
 from headrace.log.errors import BatchTooLarge
 from headrace.log.port import Partition
@@ -19,8 +20,8 @@ _RECORD_BYTES = 32  # about what a record takes beside its parts
 
 
 def append_run(run: Run, partitions: Sequence[Partition], without_key: int, now_ms: int) -> None:
-    """Messages without a key all go to the partition `without_key`. Raises MalformedProperties and what the log raises; then
-    some of the messages may have been appended."""
+    """Messages without a key all go to the partition `without_key`; sealed partitions are passed over. Raises
+    MalformedProperties and what the log raises; then some of the messages may have been appended."""
     records = run_to_records(run.records, run.count, now_ms)
     for partition, group in _by_partition(records, partitions, without_key):
         for batch in _in_batches(group):
@@ -33,13 +34,13 @@ def _by_partition(
     if len(partitions) == 1:
         return ((partitions[0], records),)
     groups: dict[int, list[RawRecord]] = {}
-    known: dict[bytes | None, int] = {None: without_key}
+    known: dict[bytes | None, int] = {None: open_in_turn(without_key, without_key, partitions)}
     for record in records:
         key = record[2]
         number = known.get(key)
         if number is None:
             assert key is not None
-            number = known[key] = partition_for_key(key, len(partitions))
+            number = known[key] = open_for_key(key, partition_for_key(key, len(partitions)), partitions)
         groups.setdefault(number, []).append(record)
     return [(partitions[number], group) for number, group in groups.items()]
 

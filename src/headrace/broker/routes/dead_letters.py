@@ -24,6 +24,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from headrace.broker.groups.share.dead_letter_records import HEADER_PREFIX
+from headrace.broker.open_partitions import open_in_turn
 from headrace.broker.routes.definition import RouteDefinition
 from headrace.broker.routes.reading import Unreadable
 from headrace.broker.topics import NewTopic, Topics
@@ -69,7 +70,8 @@ class DeadLetterTopic:
         """Those of one partition. Durable when the log has synced. Raises LogError, and then nothing was written, or a part of
         it."""
         topic = await self._topic()
-        self._append(topic.partitions[origin % len(topic.partitions)], origin, letters)
+        partitions = topic.partitions
+        self._append(partitions[open_in_turn(origin, origin % len(partitions), partitions)], origin, letters)
 
     async def _topic(self) -> Topic:
         name = self._definition.dead_letter_topic

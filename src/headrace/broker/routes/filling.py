@@ -2,7 +2,8 @@
 
 An entry is a plain tuple, since hundreds of thousands of them may come in a second: key, value, headers, and a timestamp or
 None for now. Entries with a key go to the partition that Kafka's clients would pick; those without go to one after the other,
-all of a call to the same. What is for one partition becomes one batch, or several where a topic takes no such long ones.
+all of a call to the same; sealed partitions are passed over. What is for one partition becomes one batch, or several where a
+topic takes no such long ones.
 
 Bounds: the hashes of `MAX_KNOWN_KEYS` keys are remembered.
 """
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+from headrace.broker.open_partitions import open_in_turn
 from headrace.broker.routes.destination import Failure
 from headrace.log.errors import BatchTooLarge, CorruptBatch, InvalidBatch, InvalidTimestamp
 from headrace.log.port import Append, Lease, Partition, Topic
@@ -48,7 +50,7 @@ class Filling:
         places: dict[int, list[int]] = {}
         self._turn += 1
         for place, entry in enumerate(entries):
-            places.setdefault(self._pick(entry[0], len(partitions)), []).append(place)
+            places.setdefault(self._pick(entry[0], partitions), []).append(place)
         for index, chosen in places.items():
             self._append(partitions[index], [entries[place] for place in chosen], chosen, now_ms, failures)
         failures.sort(key=lambda failure: failure.place)
@@ -58,14 +60,15 @@ class Filling:
         """The same, all to one partition."""
         partitions = self.topic.partitions
         failures: list[Failure] = []
-        self._append(partitions[index % len(partitions)], entries, range(len(entries)), now_ms, failures)
+        index = open_in_turn(index, index % len(partitions), partitions)
+        self._append(partitions[index], entries, range(len(entries)), now_ms, failures)
         return failures
 
     def fill_with(self, entry: Entry, now_ms: int, lease: Lease, rows: Mapping[bytes, bytes | None]) -> Failure | None:
         """One entry and rows of a table: both happen or neither does. Raises LogError, and then neither has."""
         self._turn += 1
         partitions = self.topic.partitions
-        partition = partitions[self._pick(entry[0], len(partitions))]
+        partition = partitions[self._pick(entry[0], partitions)]
         batch, _ = _batch([entry], now_ms)
         try:
             lease.put(rows, [Append(partition.topic, partition.index, batch)])
@@ -74,15 +77,17 @@ class Filling:
         self.bytes_in += len(batch)
         return None
 
-    def _pick(self, key: bytes | None, count: int) -> int:
+    def _pick(self, key: bytes | None, partitions: Sequence[Partition]) -> int:
+        count = len(partitions)
         if key is None:
-            return self._turn % count
+            return open_in_turn(self._turn, self._turn % count, partitions)
         known = self._hashes.get(key)
         if known is None:
             if len(self._hashes) >= MAX_KNOWN_KEYS:
                 self._hashes.clear()
             known = self._hashes[key] = murmur2(key) & _POSITIVE
-        return known % count
+        picked = known % count
+        return picked if not partitions[picked].sealed else open_in_turn(known // count, picked, partitions)
 
     def _append(
         self, partition: Partition, entries: Sequence[Entry], places: Sequence[int], now_ms: int, failures: list[Failure]

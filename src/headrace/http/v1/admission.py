@@ -62,6 +62,11 @@ class Admission:
         finally:
             self.leave(scope)
 
+    @property
+    def has_room(self) -> bool:
+        """Whether the next one has a place at once."""
+        return self.working < self._max_requests
+
     def enter(self, scope: Scope) -> asyncio.Future[None] | None:
         """None: it has a place. Otherwise `wait` for what is returned, and then it has one. Raises Problem."""
         scope[_ADMISSION] = self

@@ -1,7 +1,8 @@
 """From events to the log: what a topic lets in, which partition each event goes to, and batches of them.
 
 An event with a key goes where Kafka's Java client would send it; without one it goes where the last ones went, until these were
-`STICKY_BYTES`. Those of one request (of one piece of a stream) that have no key stay together, so they are one batch.
+`STICKY_BYTES`; sealed partitions are passed over. Those of one request (of one piece of a stream) that have no key stay
+together, so they are one batch.
 
 Everything that may be wrong with an event is found before anything is stored (`Rules.check`); what is left is the disk. Several
 batches of one request happen together or not at all, also across a crash (`Lease.put`).
@@ -17,6 +18,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
+from headrace.broker.open_partitions import open_for_key, open_in_turn
 from headrace.broker.topics import INTERNAL_TOPICS, check_name
 from headrace.broker.traffic import Traffic
 from headrace.http.problems import Problem
@@ -182,23 +184,20 @@ class Appending:
             return self.stored(topic, events, made, [self.append_made(each) for each in made], now_ms), waits(made)
         return self.stored(topic, events, made, self.append_together(lease, made, {}), now_ms), True
 
-    def append_one(self, topic: Topic, event: Incoming) -> tuple[Stored, bool]:
-        """Stores one event; also returns whether it waits for the disk. Raises Problem and LogError."""
-        self.check_alive(topic)
-        now_ms = self._clock.now_ms()
-        rules = self.rules(topic)
-        size = rules.check(event, now_ms)
+    def partition_for(self, topic: Topic, rules: Rules, event: Incoming, size: int) -> Partition:
+        """Where an event of this size goes that was checked."""
+        partitions = topic.partitions
         index = self._partition(rules, event)
         if index < 0:
-            index = self._spread(rules, size)
-        partition = topic.partitions[index]
-        key, value, headers, when, _ = event
-        if when is None:
-            when = now_ms
-        batch = wrap_records(encode_records(((0, 0, key, value, headers),)), 1, when, when)
-        base = partition.append_own(batch, 1, when)
-        self.came[rules.topic] += len(batch)
-        return Stored(index, base, partition.append_time_ms if rules.append_time else when), partition.durability is _FSYNC
+            index = self._spread(rules, size, partitions)
+        partition = partitions[index]
+        if partition.sealed and event.partition is None and event.key is not None:
+            return partitions[open_for_key(event.key, index, partitions)]
+        return partition
+
+    def batch_of(self, partition: Partition, events: Sequence[Incoming], now_ms: int) -> Made:
+        """Of events that go there, and are not too large together."""
+        return _made(partition, events, range(len(events)), now_ms)
 
     def check_all(self, topic: Topic, events: Sequence[Incoming], now_ms: int) -> list[int]:
         """The sizes of all of them. Raises Problem."""
@@ -225,8 +224,10 @@ class Appending:
             for place, event in enumerate(events):
                 groups.setdefault(self._partition(rules, event), []).append(place)
             keyless = groups.pop(-1, None)
+            if any(topic.partitions[index].sealed for index in groups):
+                groups = _in_open_partitions(groups, events, topic.partitions)
             if keyless is not None:
-                index = self._spread(rules, sum(map(sizes.__getitem__, keyless)))
+                index = self._spread(rules, sum(map(sizes.__getitem__, keyless)), topic.partitions)
                 groups[index] = sorted(groups[index] + keyless) if index in groups else keyless
         made: list[Made] = []
         for index, places in groups.items():
@@ -272,13 +273,27 @@ class Appending:
             return -1
         return (_remembered if len(key) <= REMEMBERED_KEY else partition_for_key)(key, rules.partitions)
 
-    def _spread(self, rules: Rules, size: int) -> int:
+    def _spread(self, rules: Rules, size: int, partitions: Sequence[Partition]) -> int:
         index, left = self._sticky.get(rules.topic, (0, STICKY_BYTES))
         if index >= rules.partitions:
             index = 0
+        if partitions[index].sealed:
+            index = open_in_turn(index, index, partitions)
         following = (index, left - size) if left > size else ((index + 1) % rules.partitions, STICKY_BYTES)
         self._sticky[rules.topic] = following
         return index
+
+
+def _in_open_partitions(
+    groups: Mapping[int, Sequence[int]], events: Sequence[Incoming], partitions: Sequence[Partition]
+) -> dict[int, list[int]]:
+    """Keys whose partition is sealed go to another one; whoever named a partition is told."""
+    moved: dict[int, list[int]] = {}
+    for index, places in groups.items():
+        for place in places:
+            key = events[place].key if events[place].partition is None else None
+            moved.setdefault(index if key is None else open_for_key(key, index, partitions), []).append(place)
+    return {index: sorted(places) for index, places in moved.items()}
 
 
 def waits(made: Sequence[Made]) -> bool:

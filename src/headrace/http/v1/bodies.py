@@ -50,20 +50,9 @@ class Bodies:
         """A body of this length, which is at most `SMALL_BYTES`. Raises Problem."""
         if length == 0:
             return b""
-        waiter = self.patience.begin(scope)
-        try:
-            message = await receive()
-            body: bytes = message.get("body", b"")
-            if len(body) == length:  # no need to hear that nothing follows
-                return body
-            if not message.get("more_body"):
-                raise _incomplete()
-            rest, _ = await self._some(receive, length - len(body), length)
-            return body + rest
-        except asyncio.CancelledError:
-            raise self.patience.verdict(waiter) from None
-        finally:
-            self.patience.end(waiter)
+        with self.patience.limit(scope):
+            body, _ = await self._some(receive, length, length)
+            return body
 
     @asynccontextmanager
     async def large(self, scope: Scope, receive: Receive, length: int | None, limit: int) -> AsyncIterator[bytes]:

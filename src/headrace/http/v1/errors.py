@@ -23,6 +23,7 @@ _ANSWERS: dict[type[Exception], tuple[int, str]] = {
     log_errors.InvalidBatch: (422, "invalid_record"),
     log_errors.CorruptBatch: (422, "invalid_record"),
     log_errors.BatchTooLarge: (413, "record_too_large"),
+    log_errors.PartitionSealed: (409, "partition_sealed"),
     log_errors.InvalidTimestamp: (422, "invalid_timestamp"),
     log_errors.OffsetOutOfRange: (416, "offset_out_of_range"),
     log_errors.DiskFull: (507, "disk_full"),

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator, MutableMapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from headrace.http.problems import Problem
 from headrace.http.v1.admission import stream
@@ -26,7 +26,12 @@ LOOK_EVERY_S = 0.5
 SLOW_LOOKS = 2
 
 Scope = MutableMapping[str, Any]
-Waiter = asyncio.Task[Any]
+
+
+class Waiter(Protocol):
+    """A task, or whatever else can be told that its time is over; it then asks for the `verdict`."""
+
+    def cancel(self) -> object: ...
 
 
 class Patience:
@@ -49,23 +54,26 @@ class Patience:
         self, scope: Scope | None = None, *, seconds: float | None = None, problem: Problem | None = None
     ) -> Iterator[None]:
         """Ends what is awaited inside after `headrace.http.body.timeout.ms`. Raises Problem."""
-        waiter = self.begin(scope, None if seconds is None else int(seconds / LOOK_EVERY_S) + 1)
+        waiter = asyncio.current_task()
+        assert waiter is not None
+        self.begin(waiter, scope, None if seconds is None else int(seconds / LOOK_EVERY_S) + 1)
         try:
             yield
         except asyncio.CancelledError:
-            raise self.verdict(waiter, problem) from None
+            verdict = self.verdict(waiter, problem)
+            if verdict is None:
+                raise
+            waiter.uncancel()
+            raise verdict from None
         finally:
             self.end(waiter)
 
-    def begin(self, scope: Scope | None, looks: int | None = None) -> Waiter:
-        """The same in parts, for those who are in a hurry."""
-        waiter = asyncio.current_task()
-        assert waiter is not None
+    def begin(self, waiter: Waiter, scope: Scope | None, looks: int | None = None) -> None:
+        """The same in parts, for those who are no task."""
         now = self._looks
         self._waiters[waiter] = (now, now + (looks or self._usual), scope)
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(LOOK_EVERY_S, self._look)
-        return waiter
 
     def end(self, waiter: Waiter) -> None:
         del self._waiters[waiter]
@@ -76,11 +84,10 @@ class Patience:
             if counted is not None:
                 counted.__exit__(None, None, None)
 
-    def verdict(self, waiter: Waiter, problem: Problem | None = None) -> BaseException:
-        """What a cancellation means: it was ended here, or somebody else has cancelled it."""
+    def verdict(self, waiter: Waiter, problem: Problem | None = None) -> Problem | None:
+        """What a cancellation means: it was ended here; or, if there is none, somebody else has cancelled it."""
         if waiter not in self._ended:
-            return asyncio.CancelledError()
-        waiter.uncancel()
+            return None
         return self._ended[waiter] or problem or Problem(408, "timeout", "the body did not arrive in time")
 
     def _look(self) -> None:

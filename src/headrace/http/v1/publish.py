@@ -12,7 +12,8 @@ them).
 
 One event is answered with {"partition", "offset", "timestamp"}, many with {"events": […]} of these in their order. Many are all
 stored or none of them, also when a crash comes between. A topic that is not there is created where the server does that
-(auto.create.topics.enable). `Idempotency-Key`: see `idempotency`.
+(auto.create.topics.enable). `Idempotency-Key`: see `idempotency`. What is asked for most, one event and nothing special, does
+not come here: `quick_publish`.
 
 Bounds: `MAX_EVENTS` of JSON in one request, and those of `bodies`; `MAX_HEADERS` headers. Events are decoded `STEP_EVENTS` at a
 time, between which others have their turn.
@@ -21,7 +22,7 @@ time, between which others have their turn.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote_to_bytes
 
@@ -36,7 +37,6 @@ from headrace.http.v1.events import (
     NO_TIMESTAMP_MS,
     BadEvent,
     Incoming,
-    decode_event,
     decode_split,
     split_events,
 )
@@ -56,17 +56,14 @@ if TYPE_CHECKING:
 MAX_EVENTS = 10_000
 STEP_EVENTS = 256
 
-_JSON = b"application/json"
-_NDJSON = (b"application/x-ndjson", b"application/ndjson", b"application/jsonl", b"application/x-jsonlines")
-_JSON_ANSWER = [(b"content-type", b"application/json")]
-_REPLAYED = [*_JSON_ANSWER, (b"idempotency-replayed", b"true")]
+JSON = b"application/json"
+NDJSON = (b"application/x-ndjson", b"application/ndjson", b"application/jsonl", b"application/x-jsonlines")
+JSON_ANSWER = [(b"content-type", b"application/json")]
+_REPLAYED = [*JSON_ANSWER, (b"idempotency-replayed", b"true")]
 _ACKS = {"all": -1, "-1": -1, "1": 1, "0": 0}
 _HEADER_PREFIX = b"headrace-header-"
 _ALWAYS = ("acks", "partition")
 _FOR_VALUES = ("acks", "partition", "key", "timestamp", "header")
-
-_SPECIAL = frozenset((b"idempotency-key", b"content-encoding"))
-_UNKNOWN = b"-1"
 
 Answer = Callable[[Sequence[Stored]], bytes]
 
@@ -113,30 +110,11 @@ class Publishing:
             topic = await self._appending.topic(name)
         while self._log.backlogged:
             await self._log.synced()
-        # the usual: a short body of JSON and no special wishes; if it is one event, nothing is done that need not be
-        if headers.get(b"content-type") == _JSON and not scope["query_string"] and _SPECIAL.isdisjoint(headers):
-            size = int(headers.get(b"content-length", _UNKNOWN))
-            if 0 < size <= SMALL_BYTES and topic.partitions[0].copies_wanted <= 1:
-                body = await self._bodies.small(scope, receive, size)
-                try:
-                    event = decode_event(body)
-                except BadEvent:  # it may be many
-                    await self._json(topic, None, _PLAIN, body, send)
-                    return
-                stored, waiting = self._appending.append_one(topic, event)
-                if waiting:
-                    await self._log.synced()
-                await send({"type": "http.response.start", "status": 200, "headers": _JSON_ANSWER})
-                await send({"type": "http.response.body", "body": b'{"partition":%d,"offset":%d,"timestamp":%d}' % stored})
-                return
-        await self._any(topic, headers, scope, receive, send)
-
-    async def _any(self, topic: Topic, headers: dict[bytes, bytes], scope: Scope, receive: Receive, send: Send) -> None:
         kind = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
         if headers.get(b"content-encoding", b"identity") != b"identity":
             raise Problem(415, "unsupported_encoding", "a body must not be compressed", {"accept-encoding": "identity"})
         query = scope["query_string"]
-        wish = _wish(query, _ALWAYS) if kind == _JSON or kind in _NDJSON else _wish_of_value(scope, headers)
+        wish = _wish(query, _ALWAYS) if kind == JSON or kind in NDJSON else wish_of_value(query, scope["headers"])
         if wish.acks == -1 and topic.partitions[0].copies_wanted > 1:
             text = "min.insync.replicas asks for more copies than one node has; use acks=1"
             raise Problem(503, "not_enough_replicas", text)
@@ -144,14 +122,14 @@ class Publishing:
         size = None if length is None else int(length)
         key = headers.get(b"idempotency-key")
         named = None if key is None else Named(scope_user(self._broker, scope), key_of(key), kind)
-        if kind in _NDJSON:
+        if kind in NDJSON:
             if named is None:
                 await self._lines.publish(topic, wish.acks, wish.partition, scope, receive, send)
                 return
             if size is None:
                 text = "with an Idempotency-Key a stream needs a Content-Length: it is stored as a whole"
                 raise Problem(411, "length_needed", text)
-        handle = self._json if kind == _JSON else self._whole_lines if kind in _NDJSON else self._value
+        handle = self._json if kind == JSON else self._whole_lines if kind in NDJSON else self._value
         if size is not None and size <= SMALL_BYTES:
             await handle(topic, named, wish, await self._bodies.small(scope, receive, size), send)
             return
@@ -280,21 +258,24 @@ def _wish(query: bytes, known: tuple[str, ...]) -> Wish:
     return Wish(acks, partition, key, tuple(headers), timestamp_ms)
 
 
-def _wish_of_value(scope: Scope, headers: dict[bytes, bytes]) -> Wish:
-    """Of a request whose body is the value."""
-    wish = _wish(scope["query_string"], _FOR_VALUES)
-    more = [
-        (name[len(_HEADER_PREFIX) :].decode("latin-1"), value)
-        for name, value in scope["headers"]
-        if name.startswith(_HEADER_PREFIX)
-    ]
-    changes: dict[str, Any] = {"headers": (*wish.headers, *more)} if more else {}
-    if b"headrace-key" in headers:
-        changes["key"] = headers[b"headrace-key"]
-    if b"headrace-partition" in headers:
-        changes["partition"] = _partition(headers[b"headrace-partition"])
-    if b"headrace-timestamp" in headers:
-        changes["timestamp_ms"] = _timestamp(headers[b"headrace-timestamp"])
+def wish_of_value(query: bytes, headers: Iterable[tuple[bytes, bytes]]) -> Wish:
+    """Of a request whose body is the value. Raises Problem."""
+    wish = _wish(query, _FOR_VALUES)
+    more: list[Header] = []
+    changes: dict[str, Any] = {}
+    for name, value in headers:
+        if not name.startswith(b"headrace-"):
+            continue
+        if name.startswith(_HEADER_PREFIX):
+            more.append((name[len(_HEADER_PREFIX) :].decode("latin-1"), value))
+        elif name == b"headrace-key":
+            changes["key"] = value
+        elif name == b"headrace-partition":
+            changes["partition"] = _partition(value)
+        elif name == b"headrace-timestamp":
+            changes["timestamp_ms"] = _timestamp(value)
+    if more:
+        changes["headers"] = (*wish.headers, *more)
     if len(wish.headers) + len(more) > MAX_HEADERS:
         raise Problem(400, "invalid_event", f"an event has at most {MAX_HEADERS} headers")
     return wish._replace(**changes) if changes else wish
@@ -334,14 +315,17 @@ def _header(content: bytes) -> Header:
 # --- the answer
 
 
+ONE_STORED = b'{"partition":%d,"offset":%d,"timestamp":%d}'
+
+
 def _answer_one(stored: Sequence[Stored]) -> bytes:
-    return b'{"partition":%d,"offset":%d,"timestamp":%d}' % stored[0]
+    return ONE_STORED % stored[0]
 
 
 def _answer(stored: Sequence[Stored]) -> bytes:
-    return b'{"events":[%b]}' % b",".join([b'{"partition":%d,"offset":%d,"timestamp":%d}' % each for each in stored])
+    return b'{"events":[%b]}' % b",".join([ONE_STORED % each for each in stored])
 
 
-async def _send(send: Send, body: bytes, headers: list[tuple[bytes, bytes]] = _JSON_ANSWER) -> None:
+async def _send(send: Send, body: bytes, headers: list[tuple[bytes, bytes]] = JSON_ANSWER) -> None:
     await send({"type": "http.response.start", "status": 200, "headers": headers})
     await send({"type": "http.response.body", "body": body})

@@ -130,7 +130,7 @@ class Reading:
                 await peer.send_body(body)
                 await peer.send({"type": "http.response.body", "body": b""})
             except Stalled:
-                await peer.cut()
+                peer.cut()
 
     async def _page(
         self,
@@ -220,7 +220,7 @@ class Reading:
                 await self._write(peer, topic.name, [_line(Notice("error", {"reason": str(error) or type(error).__name__}))])
                 await peer.send({"type": "http.response.body", "body": b""})
             except Stalled:
-                await peer.cut()
+                peer.cut()
 
     async def _write(self, peer: Peer, topic: str, out: list[bytes]) -> None:
         if out:

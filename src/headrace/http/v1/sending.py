@@ -1,7 +1,7 @@
 """To a peer, as fast as it reads and no faster.
 
-Granian keeps four pieces of an answer for a peer that does not read, and its own `PIECE_BYTES` or so; then `send` waits. What
-is long goes out in pieces of that size, so a stalled reader costs some 200 KiB here and what its socket buffers. After
+The server keeps some of an answer for a peer that does not read; then `send` waits. What is long goes out in pieces of
+`PIECE_BYTES`, so a stalled reader costs no more than that here, what the server keeps, and what its socket buffers. After
 `headrace.http.stalled.ms` without any progress it is given up, and its connection is cut: it holds a place that others could
 have.
 """
@@ -11,8 +11,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from typing import TYPE_CHECKING, Any
-
-from headrace.http.connections import cut
 
 if TYPE_CHECKING:
     from starlette.types import Scope, Send
@@ -51,10 +49,8 @@ class Peer:
         except TimeoutError:
             raise Stalled from None
 
-    async def cut(self, why: str = "it does not read what it is sent") -> None:
+    def cut(self) -> None:
         """Ends the connection at once."""
-        client = self._scope.get("client")
-        if client:
-            if self._scope["headrace.admission"].may_complain():
-                logger.warning("cut the connection from %s:%s off: %s", *client, why)
-            await asyncio.to_thread(cut, client[0], int(client[1]))
+        if self._scope["headrace.admission"].may_complain():
+            logger.warning("cut the connection from %s:%s off: it does not read what it is sent", *self._scope["client"])
+        self._scope["headrace.exchange"].cut()

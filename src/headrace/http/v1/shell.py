@@ -11,12 +11,12 @@ A WebSocket goes the same way. What is refused before it is accepted gets an HTT
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from starlette.exceptions import HTTPException
 from starlette.routing import BaseRoute, Router
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from headrace.http.problems import Problem
 from headrace.http.v1.admission import Admission
@@ -33,20 +33,12 @@ MAX_REQUESTS = 256
 _CODES = {404: "not_found", 405: "method_not_allowed"}
 
 
-Shortcut = Callable[[Scope], ASGIApp | None]
-
-
-def _no_shortcut(scope: Scope) -> ASGIApp | None:
-    return None
-
-
 class Shell:
-    """An ASGI application: `routes` behind the gate. What `shortcut` knows by itself need not be looked up among them."""
+    """An ASGI application: `routes` behind the gate."""
 
-    def __init__(self, broker: Broker, routes: Iterable[BaseRoute], shortcut: Shortcut = _no_shortcut) -> None:
-        self._shortcut = shortcut
+    def __init__(self, broker: Broker, routes: Iterable[BaseRoute]) -> None:
         self.admission = Admission(broker.settings, MAX_REQUESTS)
-        self._gate = Gate(broker.settings)
+        self.gate = Gate(broker.settings)
         self._router = Router(list(routes), redirect_slashes=False, default=_not_found)
 
     async def close(self, within_s: float) -> None:
@@ -56,7 +48,7 @@ class Shell:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
-            origin = self._gate.admit(scope)
+            origin = self.gate.admit(scope)
             if origin:
                 send = _with_cors(send, origin)
                 if scope["type"] == "http" and is_preflight(scope):
@@ -77,7 +69,7 @@ class Shell:
             await admission.wait(waiting)
         scope["app"] = self  # Starlette then raises HTTPException, instead of answering by itself
         try:
-            await (self._shortcut(scope) or self._router)(scope, receive, send)
+            await self._router(scope, receive, send)
         finally:
             admission.leave(scope)
 

@@ -11,14 +11,14 @@ What a message asks for and can't be had is answered with an `error`; the socket
     1003   a binary message: all messages are text
     1007   not JSON
     1008   the user was deleted, or may not come any more
-    1009   a message longer than `MAX_MESSAGE_BYTES`
+    1009   a message longer than `web.websocket` takes
     1011   a mistake of ours, see the log
-    1013   the log takes no writes now; try again later
+    1013   the log takes no writes now, or there are too many long messages at once; try again later
 
 Bounds: `MAX_SUBSCRIPTIONS` of one socket. No message is taken from a socket while `MAX_UNANSWERED` publishes or
 `MAX_UNANSWERED_BYTES` of them are not durable yet, or `MAX_UNSENT_BYTES` of answers wait for a client that does not read: the
-client has to wait. A client that reads nothing for `headrace.http.stalled.ms` is cut off. What Granian takes of a message
-before it hands it over is bounded by `socket_watch`.
+client has to wait. A client that reads nothing for `headrace.http.stalled.ms` is cut off. Frames, and messages that are not
+whole yet: `web.websocket`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,6 @@ from headrace.http.problems import Problem
 from headrace.http.v1.access import check_topic_access
 from headrace.http.v1.admission import stream
 from headrace.http.v1.socket_session import Session
-from headrace.http.v1.socket_watch import SocketWatch
 from headrace.http.v1.starting import Start
 
 if TYPE_CHECKING:
@@ -59,7 +58,8 @@ def routes(broker: Broker, following: Following, appending: Appending) -> list[B
 
 
 async def _upgrade_needed(request: HTTPConnection) -> None:
-    raise Problem(426, "upgrade_needed", "this is a WebSocket", {"upgrade": "websocket", "connection": "upgrade"})
+    headers = {"upgrade": "websocket", "connection": "upgrade", "sec-websocket-version": "13"}
+    raise Problem(426, "upgrade_needed", "this is a WebSocket: it needs a handshake as RFC 6455 has it", headers)
 
 
 class _Sockets:
@@ -67,7 +67,6 @@ class _Sockets:
         self._broker = broker
         self._following = following
         self._appending = appending
-        self._watch = SocketWatch()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         connection = HTTPConnection(scope)
@@ -87,10 +86,7 @@ class _Sockets:
             await send({"type": "websocket.accept", "subprotocol": SUBPROTOCOL if offered else None})
             session = Session(self._broker, self._following, self._appending, user, name, scope, receive, send)
             admission.on_close.add(session.server_ends)
-            host, port = scope.get("client") or ("", 0)
-            session.watched = self._watch.add((host, int(port)), session.flooded)
             try:
                 await session.run(start)
             finally:
                 admission.on_close.discard(session.server_ends)
-                self._watch.remove(session.watched)

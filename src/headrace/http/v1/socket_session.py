@@ -31,7 +31,6 @@ from headrace.http.v1.socket_messages import (
     made_error,
 )
 from headrace.http.v1.socket_publishing import publish
-from headrace.http.v1.socket_watch import Watched
 from headrace.http.v1.starting import Start
 from headrace.http.v1.subscription import Subscription
 from headrace.log.errors import LogError, StorageError
@@ -46,19 +45,14 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("headrace.http")
 
-MAX_MESSAGE_BYTES = 4 * 1024 * 1024
 MAX_SUBSCRIPTIONS = 64
 MAX_UNANSWERED = 64
 MAX_UNANSWERED_BYTES = 8 * 1024 * 1024
 MAX_UNSENT_BYTES = 256 * 1024
 HEARTBEAT_MS = "headrace.http.heartbeat.ms"
-CLOSE_WITHIN_S = 2.0
 MAX_REASON_BYTES = 123  # RFC 6455, section 5.5
 
-NORMAL, GOING_AWAY, UNSUPPORTED, INVALID, POLICY, TOO_BIG, INTERNAL, TRY_LATER = 1000, 1001, 1003, 1007, 1008, 1009, 1011, 1013
-
-
-_TOO_LONG = f"a message has at most {MAX_MESSAGE_BYTES} bytes"
+NORMAL, GOING_AWAY, UNSUPPORTED, INVALID, POLICY, INTERNAL, TRY_LATER = 1000, 1001, 1003, 1007, 1008, 1011, 1013
 
 
 class _End(Exception):
@@ -90,7 +84,6 @@ class Session:
         self._peer = Peer(broker.settings, scope, send)
         self._heartbeat_s = broker.settings.get_int(HEARTBEAT_MS) / 1000
         self._receive = receive
-        self._send = send
         self._wake = asyncio.Event()  # there may be something to send
         self._room = asyncio.Event()  # another message may be taken
         self._room.set()
@@ -102,17 +95,10 @@ class Session:
         self._went = broker.traffic.setdefault("http", Traffic()).bytes_out
         self._end: tuple[int, str] | None = None
         self._gone = False
-        self._flooded = False
-        self.watched = Watched(("", 0), self.flooded)  # unless it really is watched
         self._sent_s = asyncio.get_running_loop().time()
 
     def server_ends(self) -> None:
         self._finish(GOING_AWAY, "the server ends")
-
-    def flooded(self) -> None:
-        """A message that is not whole yet is too long already."""
-        self._flooded = True
-        self._finish(TOO_BIG, _TOO_LONG)
 
     async def run(self, start: Start | None) -> None:
         taking: asyncio.Task[None] | None = None
@@ -122,13 +108,9 @@ class Session:
             taking = asyncio.create_task(self._take_all())
             await self._send_all()
             if not self._gone:
-                taking.cancel()  # Granian does not close a socket that is being received from
-                await asyncio.wait({taking})
                 await self._say_goodbye()
-                if self._flooded:
-                    await self._peer.cut("its message is too long")  # Granian would take the rest of it
         except Stalled:
-            await self._peer.cut()
+            self._peer.cut()
         finally:
             if taking is not None:
                 taking.cancel()
@@ -149,7 +131,6 @@ class Session:
             self._finish(INTERNAL, "internal error")
 
     async def _take(self, message: Any) -> None:
-        self.watched.message_came()
         if message["type"] == "websocket.disconnect":
             self._gone = True
             self._wake.set()
@@ -157,8 +138,6 @@ class Session:
         text = message.get("text")
         if text is None:
             raise _End(UNSUPPORTED, "messages are text")
-        if len(text) > MAX_MESSAGE_BYTES or (not text.isascii() and len(text.encode()) > MAX_MESSAGE_BYTES):
-            raise _End(TOO_BIG, _TOO_LONG)
         try:
             asked = decode_message(text)
         except NotJson as error:
@@ -329,16 +308,9 @@ class Session:
 
     async def _write(self, message: bytes) -> None:
         self._sent_s = asyncio.get_running_loop().time()
-        try:
-            await self._peer.send({"type": "websocket.send", "text": message.decode()})
-        except RuntimeError:  # it was closed
-            self._gone = True
+        await self._peer.send({"type": "websocket.send", "text": message.decode()})
 
     async def _say_goodbye(self) -> None:
         code, reason = self._end or (NORMAL, "")
         text = reason.encode()[:MAX_REASON_BYTES].decode("utf-8", "ignore")
-        try:
-            async with asyncio.timeout(CLOSE_WITHIN_S):
-                await self._send({"type": "websocket.close", "code": code, "reason": text})
-        except (TimeoutError, RuntimeError):
-            return
+        await self._peer.send({"type": "websocket.close", "code": code, "reason": text})

@@ -95,7 +95,7 @@ class _Streams:
                 await _Stream(follower, peer, heartbeat_s, self._went).run(notices, lambda: gone.done() or admission.closing)
                 await peer.send({"type": "http.response.body", "body": b""})
             except Stalled:
-                await peer.cut()
+                peer.cut()
             finally:
                 admission.on_close.discard(wake.set)
                 gone.cancel()

@@ -12,7 +12,7 @@ from headrace.http.v1.read import Reading
 from headrace.http.v1.record import OneRecord
 
 if TYPE_CHECKING:
-    from starlette.types import ASGIApp, Receive, Scope, Send
+    from starlette.types import Receive, Scope, Send
 
     from headrace.broker import Broker
     from headrace.http.v1.appending import Appending
@@ -21,26 +21,19 @@ if TYPE_CHECKING:
 METHODS = "GET, HEAD, POST"
 
 
-def routes(broker: Broker, events: TopicEvents) -> list[BaseRoute]:
+def routes(broker: Broker, following: Following, appending: Appending) -> list[BaseRoute]:
     return [
-        Route("/v1/topics/{topic}/events", events),
+        Route("/v1/topics/{topic}/events", _TopicEvents(broker, following, appending)),
         Route("/v1/topics/{topic}/partitions/{partition}/events/{offset}", OneRecord(broker), methods=["GET"]),
     ]
 
 
-class TopicEvents:
-    """An ASGI application. It takes the name of the topic from the path itself, so nobody need have matched it."""
+class _TopicEvents:
+    """An ASGI application."""
 
     def __init__(self, broker: Broker, following: Following, appending: Appending) -> None:
         self._publishing = Publishing(broker, appending)
         self._reading = Reading(broker, following)
-
-    def shortcut(self, scope: Scope) -> ASGIApp | None:
-        """Whoever publishes does not wait for a router that tries one path after the other."""
-        path: str = scope["path"]
-        if scope["type"] == "http" and scope["method"] == "POST" and path.endswith("/events") and path.count("/") == 4:
-            return self._publishing if path.startswith("/v1/topics/") else None
-        return None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         method = scope["method"]

@@ -30,11 +30,11 @@ from headrace.log.embedded.files import OpenFiles
 from headrace.log.embedded.journal import BATCH, NO_SPACE, Entry, Journal
 from headrace.log.embedded.threads import Worker
 from headrace.log.port import Synced
+from headrace.times import Times
 
 if TYPE_CHECKING:
     from headrace.log.embedded.partition import EmbeddedPartition
     from headrace.log.embedded.segment import Segment
-from headrace.log.embedded.sync_times import SyncTimes
 
 logger = logging.getLogger("headrace.log")
 
@@ -80,7 +80,7 @@ class GroupCommit:
     ) -> None:
         self.journal = journal
         self.waiting_bytes = 0
-        self.times = SyncTimes()
+        self.times = Times()
         self._files = files
         self._disk = disk
         self._clock = clock

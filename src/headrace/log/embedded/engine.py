@@ -36,7 +36,6 @@ from headrace.log.embedded.partition import EmbeddedPartition
 from headrace.log.embedded.retention import apply_retention, expired_before
 from headrace.log.embedded.segment import Segment
 from headrace.log.embedded.stored import StoredPartition
-from headrace.log.embedded.sync_times import SyncTimes
 from headrace.log.embedded.table import EmbeddedTable
 from headrace.log.embedded.threads import ThreadWorker, Worker
 from headrace.log.embedded.topics import EmbeddedTopic, Topics
@@ -49,6 +48,7 @@ from headrace.log.errors import (
     StorageError,
 )
 from headrace.log.port import Durability, OpenTransaction, StorageInfo, Synced
+from headrace.times import Times
 
 if TYPE_CHECKING:
     from headrace.log.embedded.archive.archive import Archive, ArchiveOptions
@@ -251,14 +251,22 @@ class EmbeddedLog:
         await self.synced()
         return topic
 
-    def define_topic(self, name: str, partitions: int, config: Mapping[str, str], *, internal: bool = True) -> EmbeddedTopic:
-        return self._topics.create(name, partitions, config, None, internal)
+    def define_topic(
+        self,
+        name: str,
+        partitions: int,
+        config: Mapping[str, str],
+        *,
+        internal: bool = True,
+        topic_id: UUID | None = None,
+    ) -> EmbeddedTopic:
+        return self._topics.create(name, partitions, config, topic_id, internal)
 
     def drop_topic(self, name: str) -> None:
         self.spawn(self._remove(self._topics.delete(name)))
 
-    async def add_partitions(self, name: str, total: int) -> None:
-        self._topics.grow(name, total)
+    async def add_partitions(self, name: str, total: int, *, sealed: str = "") -> None:
+        self._topics.grow(name, total, sealed)
         await self.synced()
 
     async def configure_topic(self, name: str, config: Mapping[str, str]) -> None:
@@ -463,7 +471,7 @@ class EmbeddedLog:
     # --- the machine room
 
     @property
-    def sync_times(self) -> SyncTimes:
+    def sync_times(self) -> Times:
         return self.commit.times
 
     def storage(self) -> StorageInfo:

@@ -35,6 +35,7 @@ from headrace.log.errors import (
     DiskFull,
     InvalidBatch,
     OffsetOutOfRange,
+    PartitionSealed,
     StorageError,
 )
 from headrace.log.port import Durability
@@ -110,6 +111,8 @@ class EmbeddedPartition(StoredPartition):
                     self.producers.check_marker(producer_id, epoch, marker)
             else:
                 raise InvalidBatch("an idempotent producer's batch without a sequence number")
+        if self.sealed and not attributes & CONTROL:  # after the retry of what is there was told so
+            raise PartitionSealed(self.sealed)
         base_offset = self.end_offset
         stamp_batch(batch, 0, base_offset, self.leader_epoch)
         if after_journal and self.durability is Durability.MEMORY:
@@ -157,6 +160,12 @@ class EmbeddedPartition(StoredPartition):
             if self.watchers:
                 self.tell_watchers()
         return base_offset
+
+    def seal(self, reason: str) -> None:
+        self.sealed = reason
+
+    def unseal(self) -> None:
+        self.sealed = ""
 
     def _admit(
         self, batch: bytearray | memoryview, attributes: int, max_timestamp: int, now_ms: int

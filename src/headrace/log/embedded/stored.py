@@ -64,6 +64,7 @@ class StoredPartition:
         "producers_from",
         "readable",
         "restored_end",
+        "sealed",
         "segments",
         "start_offset",
         "topic",
@@ -94,6 +95,7 @@ class StoredPartition:
         self.pending_reserved = 0  # writes that reach their segment only after the journal has them
         self.watchers: list[Changed] = []
         self.broken = ""  # what recovery found wrong, when it must not guess
+        self.sealed = ""  # why clients may write here no more
         self.manifest = compaction_manifest.NONE  # which segments are cleaned copies
 
     def restore(self, segments: list[Segment], start_offset: int, end_offset: int, producers_from: int) -> None:

@@ -38,10 +38,12 @@ class EmbeddedTopic:
     def config(self) -> Mapping[str, str]:
         return self.definition.config
 
-    def grow(self) -> None:
+    def grow(self, sealed: str = "") -> None:
         for index in range(len(self.partitions), self.definition.partitions):
             folder = f"{self.folder}/{index}"
-            self.partitions.append(EmbeddedPartition(self._log, self.name, self.topic_id, index, folder, self.resolved))
+            partition = EmbeddedPartition(self._log, self.name, self.topic_id, index, folder, self.resolved)
+            partition.sealed = sealed
+            self.partitions.append(partition)
 
     def reconfigure(self, definition: Definition, resolved: TopicConfig) -> None:
         self.definition = definition
@@ -100,7 +102,7 @@ class Topics:
         self.definitions.put(dict([definition.row()]))
         return self.install(definition)
 
-    def grow(self, name: str, total: int) -> None:
+    def grow(self, name: str, total: int, sealed: str = "") -> None:
         topic = self.existing(name)
         old = topic.definition
         if total <= old.partitions:
@@ -108,7 +110,7 @@ class Topics:
         definition = replace(old, partitions=total)
         self.definitions.put(dict([definition.row()]))
         topic.definition = definition
-        topic.grow()
+        topic.grow(sealed)
 
     def configure(self, name: str, config: Mapping[str, str]) -> None:
         topic = self.existing(name)

@@ -1,0 +1,198 @@
+"""One event published, straight from the connection to the log and back: no task, no ASGI, no router.
+
+What is taken on: POST /v1/topics/{topic}/events with one event as JSON and nothing in the query, or with a body that is the
+value; of at most `SMALL_BYTES`, with a Content-Length; to a topic that is there; with `acks=all`, which is the default; by
+somebody who may. Host, credentials and permissions are checked as everywhere, a place is taken among the requests
+(`admission`), and a body that takes its time meets the same `patience`.
+
+Everything else is handed on to the general way (`publish`), with its body if that was read already: whatever has a header of
+`UNUSUAL`, a query that asks for more, a body that is many events or none, and whatever would be refused. So there are no
+refusals here and no second set of rules, and both ways give the same answers, byte for byte. Nothing was stored when a request
+is handed on.
+
+What comes in one turn of the event loop is appended together (`gathering`), and answered from the callback that follows the
+group commit: all who wait for one sync are answered in one turn.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from headrace.http.authentication import BY_PROXIES, named_user, unnamed_user
+from headrace.http.problems import Problem
+from headrace.http.v1.access import check_topic_access
+from headrace.http.v1.bodies import SMALL_BYTES
+from headrace.http.v1.errors import problem_of
+from headrace.http.v1.events import BadEvent, Incoming, decode_event
+from headrace.http.v1.gathering import Gathering
+from headrace.http.v1.patience import Patience
+from headrace.http.v1.publish import JSON, JSON_ANSWER, NDJSON, ONE_STORED, wish_of_value
+
+if TYPE_CHECKING:
+    from headrace.broker import Broker
+    from headrace.http.v1.admission import Scope
+    from headrace.http.v1.appending import Appending, Stored
+    from headrace.http.v1.publish import Wish
+    from headrace.http.v1.shell import Shell
+    from headrace.web.exchange import Exchange
+
+MAX_REMEMBERED = 1024
+UNUSUAL = frozenset(
+    (
+        *(b"origin", b"sec-fetch-site", b"sec-fetch-mode"),  # pages: see `gate`
+        *BY_PROXIES,  # see `authentication`
+        *(b"idempotency-key", b"content-encoding", b"transfer-encoding", b"expect", b"upgrade"),
+    )
+)
+
+Otherwise = Callable[["Exchange", bytes | None], None]
+
+_PATH = re.compile(rb"/v1/topics/([A-Za-z0-9._-]{1,249})/events")
+
+
+@lru_cache(MAX_REMEMBERED)
+def _topic_in(path: bytes) -> str | None:
+    found = _PATH.fullmatch(path)
+    return None if found is None else found[1].decode()
+
+
+class QuickPublish:
+    def __init__(self, broker: Broker, appending: Appending, shell: Shell, otherwise: Otherwise) -> None:
+        self.broker = broker
+        self.log = broker.log
+        self.appending = appending
+        self.gathering = Gathering(broker, appending)
+        self.admission = shell.admission
+        self.patience = Patience(broker.settings)
+        self.otherwise = otherwise
+        self._gate = shell.gate
+
+    def __call__(self, exchange: Exchange) -> None:
+        request = self._taken_on(exchange) if exchange.method == b"POST" else None
+        if request is None:
+            self.otherwise(exchange, None)
+        else:
+            request.begin()
+
+    def _taken_on(self, exchange: Exchange) -> _Request | None:
+        path, _, query = exchange.target.partition(b"?")
+        topic = _topic_in(path)
+        if topic is None or not self.admission.has_room:
+            return None
+        headers = dict(exchange.headers)
+        if not UNUSUAL.isdisjoint(headers) or not self._gate.knows(headers.get(b"host", b"")):
+            return None
+        length = headers.get(b"content-length")
+        if length is None or len(length) > 5 or int(length) > SMALL_BYTES:
+            return None
+        kind = headers.get(b"content-type", b"")
+        if kind != JSON:
+            kind = kind.partition(b";")[0].strip().lower()
+        try:
+            wish = None if kind == JSON else wish_of_value(query, exchange.headers)
+            if (query and wish is None) or (wish is not None and wish.acks != -1) or kind in NDJSON:
+                return None
+            authorization = headers.get(b"authorization")
+            if authorization is None:
+                user = unnamed_user(self.broker, exchange.peer)
+            else:
+                user = named_user(self.broker, authorization, exchange.peer)
+            if user is None:
+                return None
+            check_topic_access(user, "write", topic)
+        except Problem:
+            return None
+        return _Request(self, exchange, topic, wish)
+
+
+class _Request:
+    """One that was taken on."""
+
+    __slots__ = ("_at", "_body", "_exchange", "_scope", "_topic", "_waiting", "_watched", "_wish")
+
+    def __init__(self, at: QuickPublish, exchange: Exchange, topic: str, wish: Wish | None) -> None:
+        self._at = at
+        self._exchange = exchange
+        self._topic = topic
+        self._wish = wish  # of a body that is the value
+        self._waiting = True  # for the body
+        self._watched = False  # by `patience`
+        self._scope: Scope = {"client": exchange.peer}
+        self._body = b""
+
+    def begin(self) -> None:
+        self._at.admission.enter(self._scope)
+        exchange = self._exchange
+        exchange.on_gone = self._gone
+        exchange.collect(SMALL_BYTES, self._take, self._gone)
+        if self._waiting:
+            self._watched = True
+            self._at.patience.begin(self, self._scope)
+
+    # --- the body
+
+    def _take(self, body: bytes) -> None:
+        if not self._waiting:  # it came too late
+            return
+        self._waiting = False
+        self._body = body
+        if self._watched:
+            self._at.patience.end(self)
+        if not self._gathered(body):
+            self.refused()
+
+    def cancel(self) -> None:
+        """It did not come in time."""
+        self._waiting = False
+        at = self._at
+        problem = at.patience.verdict(self)
+        at.patience.end(self)
+        at.admission.leave(self._scope)
+        if problem is not None:
+            self._answer(problem)
+
+    def _gone(self) -> None:
+        if self._waiting:
+            self._waiting = False
+            if self._watched:
+                self._at.patience.end(self)
+            self._at.admission.leave(self._scope)
+
+    # --- the event
+
+    def _gathered(self, body: bytes) -> bool:
+        at = self._at
+        try:
+            topic = at.appending.known(self._topic)
+            if topic is None or at.log.backlogged or topic.partitions[0].copies_wanted > 1:
+                return False
+            wish = self._wish
+            if wish is None:
+                event = decode_event(body)
+            else:
+                event = Incoming(wish.key, body, wish.headers, wish.timestamp_ms, wish.partition)
+            at.gathering.add(topic, event, self)
+        except (BadEvent, Problem):
+            return False
+        return True
+
+    def refused(self) -> None:
+        """It is not for here, and nothing was stored."""
+        exchange = self._exchange
+        exchange.on_gone = None
+        self._at.admission.leave(self._scope)
+        self._at.otherwise(exchange, self._body)
+
+    def stored(self, where: Stored, error: Exception | None) -> None:
+        self._at.admission.leave(self._scope)
+        if error is None:
+            self._exchange.respond(200, JSON_ANSWER, ONE_STORED % where)
+        else:
+            self._answer(problem_of(error) or Problem(500, "internal_error", "see the server's log"))
+
+    def _answer(self, problem: Problem) -> None:
+        response = problem.response()
+        self._exchange.respond(response.status_code, response.raw_headers, bytes(response.body))
