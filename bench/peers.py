@@ -118,7 +118,7 @@ class Server:
 
 def headrace_command(folder: Path, *, durability: str, host: str, port: int, arguments: Sequence[str] = ()) -> list[str]:
     serve = [sys.executable, "-m", "headrace", "serve", "--data", str(folder), "--kafka", f"{host}:{port}"]
-    return [*serve, "--durability", durability, "--json", *arguments]
+    return [*serve, "--durability", durability, "--json", "--no-console", *arguments]
 
 
 def start_headrace(

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
+
+os.environ.setdefault("HEADRACE_CONSOLE", "off")  # a process of its own, which only its own tests need
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -16,7 +16,7 @@ import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from headrace.amqp.listener import AmqpListener
 from headrace.broker import Broker
@@ -295,7 +295,17 @@ def keep_freed_memory() -> None:
         return
 
 
-async def run_until_signal(server: Server, ready: Any) -> None:
+class Beside(Protocol):
+    """What runs beside a server, as a process of its own: the console."""
+
+    url: str
+
+    def start(self, server_url: str) -> None: ...
+
+    async def stop(self) -> None: ...
+
+
+async def run_until_signal(server: Server, ready: Any, console: Beside | None = None) -> None:
     """Starts, calls `ready` with the ready line, and stops at SIGTERM or SIGINT."""
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
@@ -307,6 +317,12 @@ async def run_until_signal(server: Server, ready: Any) -> None:
     gc.collect()
     gc.set_threshold(20_000, 20, 20)  # requests make short-lived objects and no cycles
     gc.freeze()  # what start-up made stays: the collector need not walk it again and again
+    if console is not None:
+        line["console"] = console.url
     ready(line)
+    if console is not None:
+        console.start(line["http"])
     await stop.wait()
+    if console is not None:
+        await console.stop()
     await server.stop()

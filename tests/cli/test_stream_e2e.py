@@ -8,6 +8,7 @@ import queue
 import signal
 import uuid
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,8 @@ from typing import Any
 import pytest
 
 from headrace.cli import stream_putting
+from headrace.client.kinesis.api import Entry, Kinesis
+from headrace.client.kinesis.signing import Credentials
 
 FIRST, LAST = "0", str(2**128 - 1)
 
@@ -367,6 +370,30 @@ def test_tail_prints_what_is_put_from_now_on_and_follows_a_split(
     assert seen[-1] == "ada:after"
     code, err = running.end(signal.SIGINT)
     assert (code, err) == (130, f"{len(seen)} records\n")
+
+
+def test_a_tail_has_each_key_in_order_through_many_reshards(
+    kinesis: Any, wide: str, start: Callable[..., Any], headrace_shared_server: Any
+) -> None:
+    running = start("stream", "get", wide, "--follow", "--json")
+    rounds, keys = 40, [f"key-{n}" for n in range(12)]
+
+    def put() -> None:
+        with Kinesis(headrace_shared_server.kinesis, Credentials("any", "thing")) as client:
+            for number in range(rounds):
+                results = client.put_records(wide, [Entry(b"%d" % number, key) for key in keys])
+                assert not [one for one in results if one.error]
+
+    with ThreadPoolExecutor(1) as pool:
+        putting = pool.submit(put)
+        for count in ("8", "4", "2", "3", "6"):
+            kinesis("stream", "scale", wide, count)
+        putting.result(60)
+    found: dict[str, list[int]] = {}
+    for _ in range(rounds * len(keys)):
+        record = json.loads(running.line() or "")
+        found.setdefault(record["partition_key"], []).append(int(record["data"]))
+    assert found == {key: list(range(rounds)) for key in keys}
 
 
 def test_a_tail_of_one_shard_ends_when_that_is_closed(kinesis: Any, stream: str, start: Callable[..., Any]) -> None:

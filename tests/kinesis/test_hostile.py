@@ -251,7 +251,7 @@ def test_readers_that_do_not_read_cost_no_more_than_one_page_each(connect, serve
         link = connect(receive_buffer_bytes=4096)
         send(link, request * 30)  # 30 × 8 MiB, if they were all made
     works(Client(server.kinesis))
-    assert server.memory_bytes() < before + 4 * 40 * MIB
+    assert server.memory_bytes() < before + 4 * 64 * MIB
 
 
 def test_a_subscriber_that_does_not_read_costs_no_more_than_its_buffers(connect, server):

@@ -96,6 +96,7 @@ def test_ends_the_connection(name: str) -> None:
         except (BrokenPipeError, ConnectionResetError):
             pass
         assert goaway_code(read_frames(connection)) == code
+        connection.close()
         wait_until(lambda: made.server.open_connections == 0)
         assert len(noted.gone) == len(noted.exchanges)
         assert made.server.refused_total >= 1

@@ -7,6 +7,7 @@ import socket
 import threading
 
 import pytest
+from tests.web.http2_client import Http2Client
 from tests.web.serving import Noted, echo, read_all, read_answer, serving
 
 from headrace.testing import wait_until
@@ -287,3 +288,59 @@ def test_stop_cuts_connections_of_other_protocols() -> None:
         made.stop(0.1)
         wait_until(lambda: raw.lost)
         assert made.server.open_connections == 0
+
+
+# --- many that don't read
+
+
+def large(noted: Noted, size: int) -> object:
+    def handler(exchange: Exchange) -> None:
+        noted(exchange)
+        exchange.respond(200, [], b"x" * size)
+
+    return handler
+
+
+def test_a_pipeline_is_not_worked_on_while_its_answers_are_not_read() -> None:
+    noted = Noted()
+    with serving(large(noted, 8 << 20)) as made, made.connect() as connection:
+        connection.sendall(GET * 50)
+        wait_until(lambda: made.server.unsent_bytes > 0)
+        made.call(lambda: None)
+        assert len(noted.exchanges) <= 2
+        assert made.server.unsent_bytes <= 16 << 20
+        for _ in range(50):
+            assert len(read_answer(connection)[2]) == 8 << 20
+        wait_until(lambda: made.server.unsent_bytes == 0)
+
+
+@pytest.mark.parametrize("http2", [False, True])
+def test_answers_that_nobody_reads_are_bounded_for_all_connections_together(http2: bool) -> None:
+    noted = Noted()
+    limits = Limits(unsent_total_bytes=64 << 20)
+    with serving(large(noted, 8 << 20), limits) as made:
+        if http2:
+            clients = [Http2Client(made, auto_credit=False) for _ in range(2)]
+            for client in clients:
+                for _ in range(10):
+                    client.head()
+        else:
+            clients = [made.connect() for _ in range(20)]  # type: ignore[misc]
+            for client in clients:
+                client.sendall(GET)  # type: ignore[attr-defined]
+        wait_until(lambda: len(noted.exchanges) == 20)
+        assert made.server.unsent_bytes <= 64 << 20
+        assert made.server.refused_total >= 1  # the others were answered 503
+        wait_until(lambda: made.server.unsent_bytes <= 64 << 20)
+        for client in clients:
+            (client.socket if http2 else client).close()
+        wait_until(lambda: (made.server.unsent_bytes, made.server.open_connections) == (0, 0))
+
+
+def test_while_too_much_waits_those_that_take_nothing_are_cut_early() -> None:
+    noted = Noted()
+    limits = Limits(unsent_total_bytes=1 << 20, unsent_bytes=3 << 20, crowded_s=0.2)
+    with serving(endless(noted), limits) as made, made.connect() as connection:
+        connection.sendall(GET)
+        wait_until(lambda: noted.gone)  # and not after stalled_s, which is 30
+        wait_until(lambda: made.server.open_connections == 0)

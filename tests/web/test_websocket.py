@@ -7,9 +7,12 @@ import socket
 import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from tests.web.serving import Serving, fill, read_answer, serving
 from websockets.sync.client import connect
 
@@ -261,7 +264,44 @@ def test_a_peer_that_does_not_answer_a_close_is_cut_off(monkeypatch: pytest.Monk
         wait_until(lambda: made.server.open_connections == 0, what="the connection to be forgotten")
 
 
+def test_a_peer_that_is_gone_before_it_is_accepted_is_no_error(caplog: pytest.LogCaptureFixture) -> None:
+    ended: list[Any] = []
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await receive()
+        ended.append(await receive())
+        await send({"type": "websocket.accept"})
+        await send({"type": "websocket.send", "text": "hello"})
+        await send({"type": "websocket.close"})
+        ended.append(await receive())
+
+    with serving(AsgiHandler(app)) as made:
+        with made.connect() as connection:
+            connection.sendall(request())
+            wait_until(lambda: made.server.open_connections == 1, what="the connection")
+        wait_until(lambda: len(ended) == 2, what="the application's end")
+    assert [message["type"] for message in ended] == ["websocket.disconnect"] * 2
+    assert "failed" not in caplog.text
+
+
+def test_http_1_0_has_no_websockets() -> None:
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 426, "headers": []})
+        await send({"type": "http.response.body", "body": scope["type"].encode()})
+
+    with serving(AsgiHandler(app)) as made, made.connect() as connection:
+        connection.sendall(request().replace(b"HTTP/1.1", b"HTTP/1.0"))
+        assert read_answer(connection)[::2] == (426, b"http")
+
+
 # --- backpressure
+
+
+def test_text_that_takes_more_bytes_than_characters_is_counted_once() -> None:
+    with opened(App()) as (_, peer):
+        for _ in range(20):
+            peer.socket.sendall(frame(TEXT, ("ä" * 5000).encode()))
+            assert peer.frame() == (TEXT, ("ä" * 5000).encode())
 
 
 def test_messages_that_the_application_does_not_take_are_not_read() -> None:
@@ -328,3 +368,118 @@ def test_a_server_that_stops_ends_its_sockets_in_time() -> None:
     with opened(App()) as (made, peer):
         made.stop(0.1)
         assert peer.ended()
+
+
+# --- any bytes, in any pieces
+
+
+class FakeTransport:
+    def __init__(self) -> None:
+        self.written = b""
+        self.ended = self.reading = False
+
+    def set_write_buffer_limits(self, high: int) -> None: ...
+
+    def get_extra_info(self, name: str) -> None: ...
+
+    def pause_reading(self) -> None:
+        self.reading = False
+
+    def resume_reading(self) -> None:
+        self.reading = True
+
+    def is_closing(self) -> bool:
+        return self.ended
+
+    def write(self, data: bytes) -> None:
+        assert not self.ended
+        self.written += data
+
+    def write_eof(self) -> None:
+        self.ended = True
+
+    def abort(self) -> None:
+        self.ended = True
+
+
+class FakeExchange:
+    method, target, headers, peer, local, http2, gone = b"GET", b"/s", [], ("127.0.0.1", 1), ("127.0.0.1", 2), False, False
+
+    def __init__(self, rest: bytes) -> None:
+        self.transport = FakeTransport()
+        self._rest = rest
+        self.protocol: Any = None
+        self.on_gone: Any = None
+
+    def header(self, name: bytes) -> bytes | None:
+        return KEY if name == b"sec-websocket-key" else None
+
+    def upgrade(self, protocol: Any) -> Any:
+        self.protocol = protocol
+        return self.transport, self._rest
+
+
+def taken(pieces: list[bytes]) -> tuple[list[Any], FakeExchange]:
+    """What an application gets that takes everything, until nothing more comes."""
+    exchange = FakeExchange(pieces[0])
+    got: list[Any] = []
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await receive()
+        await send({"type": "websocket.accept"})
+        while True:
+            got.append(await receive())
+            if got[-1]["type"] == "websocket.disconnect":
+                return
+
+    async def main() -> None:
+        serving_it = asyncio.create_task(websocket.Sockets().serve(exchange, app))  # type: ignore[arg-type]
+        await asyncio.sleep(0)
+        for piece in pieces[1:]:
+            exchange.protocol.data_received(piece)
+        for _ in range(sum(map(len, pieces)) // 100 + 50):
+            await asyncio.sleep(0)
+        exchange.protocol.connection_lost(None)
+        await serving_it
+
+    asyncio.run(main())
+    return got, exchange
+
+
+messages = st.lists(
+    st.one_of(st.text(max_size=300), st.binary(max_size=300), st.integers(0, 70_000).map(lambda size: b"x" * size)), max_size=20
+)
+
+
+@given(messages, st.data())
+@settings(max_examples=60, deadline=None)
+def test_messages_arrive_the_same_in_whatever_pieces_and_fragments_they_come(
+    sent: list[str | bytes], data: st.DataObject
+) -> None:
+    stream = bytearray()
+    for message in sent:
+        payload = message.encode() if isinstance(message, str) else message
+        cuts = sorted(data.draw(st.lists(st.integers(0, len(payload)), max_size=3)))
+        parts = [payload[first:last] for first, last in pairwise([0, *cuts, len(payload)])]
+        for place, part in enumerate(parts):
+            opcode = CONTINUED if place else TEXT if isinstance(message, str) else BINARY
+            stream += frame(opcode, part, final=place == len(parts) - 1)
+            if data.draw(st.booleans()):
+                stream += frame(PING, b"p")
+    ends = sorted(data.draw(st.lists(st.integers(0, len(stream)), max_size=10)))
+    got, exchange = taken([bytes(stream[first:last]) for first, last in pairwise([0, *ends, len(stream)])])
+    assert [message.get("text", message.get("bytes")) for message in got[:-1]] == sent
+    assert got[-1] == {"type": "websocket.disconnect", "code": 1006, "reason": ""}
+    assert exchange.transport.written.count(frame(PONG, b"p").replace(b"\x81\0\0\0\0", b"\x01")) == stream.count(
+        frame(PING, b"p")
+    )
+
+
+@given(
+    st.lists(st.one_of(st.binary(max_size=200), st.binary(max_size=50).map(lambda payload: frame(TEXT, payload))), min_size=1)
+)
+@settings(max_examples=200, deadline=None)
+def test_whatever_bytes_come_nothing_breaks(pieces: list[bytes]) -> None:
+    got, exchange = taken(pieces)
+    assert got[-1]["type"] == "websocket.disconnect"
+    assert exchange.transport.written.startswith(b"HTTP/1.1 101 ")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from headrace.broker.acls import Acls
 from headrace.broker.client_metrics import ClientMetrics
 from headrace.broker.clients import Clients
@@ -12,7 +14,7 @@ from headrace.broker.producers import ProducerIds
 from headrace.broker.quotas import ClientQuotas
 from headrace.broker.routes import Routes
 from headrace.broker.settings import Settings
-from headrace.broker.streams import Streams
+from headrace.broker.streams import TABLE as STREAMS
 from headrace.broker.telemetry import Telemetry
 from headrace.broker.topics import Topics
 from headrace.broker.traffic import Traffic
@@ -23,6 +25,9 @@ from headrace.expressions.expressions import Evaluator
 from headrace.expressions.here import Here
 from headrace.log.port import Log
 from headrace.times import Times
+
+if TYPE_CHECKING:
+    from headrace.broker.streams.streams import Streams
 
 
 class Broker:
@@ -48,7 +53,7 @@ class Broker:
         self.loop_delay = Times()  # how late the event loop came to what was due
         self.clients = Clients(clock.now_ms())
         self.topics = Topics(log, settings)
-        self.streams = Streams(log, clock, settings, self.topics)
+        self._streams: Streams | None = None
         self.group_configs = GroupConfigs(log, settings)
         self.client_metrics = ClientMetrics(log)
         self.telemetry = Telemetry(self.client_metrics, clock, settings.get_int("telemetry.max.bytes"))
@@ -63,13 +68,23 @@ class Broker:
             log, clock, settings, self.topics, self.groups, self.vhosts, self.traffic, evaluator or Here(), visitors or Here()
         )
 
+    @property
+    def streams(self) -> Streams:
+        """Made when it is first asked for, or when there are streams."""
+        if self._streams is None:
+            from headrace.broker.streams.streams import Streams
+
+            self._streams = Streams(self.log, self.clock, self.settings, self.topics)
+        return self._streams
+
     async def start(self) -> None:
         self.topics.on_delete.append(lambda name: self.groups.forget_topics([name]))
         self.topics.on_create.append(lambda name: self.groups.catalog.changed(created=True))
         self.topics.on_grow.append(lambda name: self.groups.catalog.changed())
         self.topics.on_delete.append(lambda name: self.share_groups.forget_topics([name]))
         await self.topics.start()
-        await self.streams.start()  # before anything is appended: closed shards are sealed
+        if STREAMS in self.log.topics():
+            await self.streams.start()  # before anything is appended: closed shards are sealed
         await self.group_configs.start()
         await self.client_metrics.start()
         await self.groups.start()
@@ -84,7 +99,8 @@ class Broker:
     def close(self) -> None:
         """Stops what runs by time."""
         self.routes.close()
-        self.streams.close()
+        if self._streams is not None:
+            self._streams.close()
         self.vhosts.close()
         self.share_groups.close()
         self.groups.close()

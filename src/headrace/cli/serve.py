@@ -12,13 +12,14 @@ from pathlib import Path
 from typing import Any
 
 ENVIRONMENT = "HEADRACE_"
-_OPTIONS = ("data", "kafka", "amqp", "kinesis", "http", "durability", "archive")
+_OPTIONS = ("data", "kafka", "amqp", "kinesis", "http", "console", "durability", "archive")
 _DEFAULTS = {
     "data": "data",
     "kafka": "127.0.0.1:9092",
     "amqp": "",
     "kinesis": "",
     "http": "",
+    "console": "",
     "durability": "fsync",
     "archive": "",
 }
@@ -42,8 +43,8 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="headrace serve",
         description="Start the server. Everything listens on loopback unless told otherwise; port 0 takes a free one.",
-        epilog="The command line wins over the environment (HEADRACE_DATA, HEADRACE_KAFKA, HEADRACE_AMQP, "
-        "HEADRACE_KINESIS, HEADRACE_HTTP, HEADRACE_DURABILITY, HEADRACE_ARCHIVE), which wins over the file of --config.",
+        epilog="The command line wins over the environment (HEADRACE_DATA, HEADRACE_KAFKA, HEADRACE_AMQP, HEADRACE_KINESIS, "
+        "HEADRACE_HTTP, HEADRACE_CONSOLE, HEADRACE_DURABILITY, HEADRACE_ARCHIVE), which wins over the file of --config.",
     )
     parser.add_argument("--data", metavar="DIR", help="where the log is kept (default: ./data)")
     parser.add_argument("--kafka", metavar="HOST:PORT", help="the Kafka listener (default: 127.0.0.1:9092)")
@@ -85,9 +86,15 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--config",
         metavar="FILE",
-        help="a TOML file with data, kafka, amqp, kinesis, http, durability, archive and a table [settings]",
+        help="a TOML file with data, kafka, amqp, kinesis, http, console, durability, archive and a table [settings]",
     )
-    parser.add_argument("--no-console", action="store_true", help="do not start the web console (there is none yet)")
+    parser.add_argument(
+        "--console",
+        metavar="HOST:PORT",
+        help="the web console (default: 127.0.0.1:8090, or a free port if that is taken; off: none)",
+    )
+    parser.add_argument("--no-console", action="store_const", const="off", dest="console", help="do not start the web console")
+    parser.add_argument("--console-read-only", action="store_true", help="the console shows everything and changes nothing")
     parser.add_argument("--json", action="store_true", help="print the ready line as a JSON object")
     parser.add_argument("--log-level", default="info", choices=["debug", "info", "warning", "error"])
     parser.add_argument(
@@ -136,6 +143,24 @@ def _address(text: str) -> tuple[str, int]:
     return host.strip("[]") or "127.0.0.1", int(port)
 
 
+def _console(where: str, read_only: bool) -> Any:
+    """The process that follows when the server is ready, or None."""
+    if where == "off":
+        return None
+    from headrace.console.launch import ConsoleProcess, installed
+    from headrace.server import refuse_public_bind
+
+    if not installed():
+        if where:
+            raise _Wrong("the console is not installed: pip install 'headrace[console]'")
+        logging.getLogger("headrace").info("there is no console: pip install 'headrace[console]' brings it")
+        return None
+    listen = _address(where) if where else None
+    if listen is not None:
+        refuse_public_bind(listen[0])
+    return ConsoleProcess(listen, read_only=read_only)
+
+
 def _serve(arguments: argparse.Namespace, values: dict[str, str], settings: dict[str, str]) -> int:
     import asyncio
 
@@ -164,7 +189,9 @@ def _serve(arguments: argparse.Namespace, values: dict[str, str], settings: dict
         else:
             print(
                 f"Headrace is ready. Kafka clients: {line['kafka']}. RabbitMQ clients: {line['amqp']}. "
-                f"Kinesis clients: {line['kinesis']}. HTTP: {line['http']}. Data: {options.data}. Ctrl-C ends it.",
+                f"Kinesis clients: {line['kinesis']}. HTTP: {line['http']}."
+                + (f" Console: {line['console']}." if "console" in line else "")
+                + f" Data: {options.data}. Ctrl-C ends it.",
                 flush=True,
             )
 
@@ -176,7 +203,7 @@ def _serve(arguments: argparse.Namespace, values: dict[str, str], settings: dict
         runner = asyncio.Runner()
     try:
         with runner:
-            runner.run(run_until_signal(Server(options), ready))
+            runner.run(run_until_signal(Server(options), ready, _console(values["console"], arguments.console_read_only)))
     except (Refused, InvalidConfig) as error:
         raise _Wrong(str(error)) from None
     except FolderInUse as error:

@@ -84,7 +84,7 @@ def put(
         raise UsageError("--key: is not UTF-8, and a partition key is text")
     if explicit_hash_key is not None and not (explicit_hash_key.isascii() and explicit_hash_key.isdigit()):
         raise UsageError(f"--explicit-hash-key: {explicit_hash_key!r} is not a decimal number below 2^128")
-    template = _Template(
+    template = Template(
         form,
         key,
         None if key_delimiter is None else arguments.delimiter(key_delimiter, "--key-delimiter"),
@@ -110,7 +110,7 @@ class BadRecord(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class _Template:
+class Template:
     """What the command line says about every record."""
 
     form: Form
@@ -207,7 +207,7 @@ class _Run:
     session: StreamSession
     kinesis: Kinesis
     stream: str
-    template: _Template
+    template: Template
     progress: Progress
     waiting: list[Entry] = field(default_factory=list)
     waiting_bytes: int = 0

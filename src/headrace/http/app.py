@@ -30,7 +30,7 @@ from headrace.web.asgi import AsgiHandler
 
 if TYPE_CHECKING:
     from headrace.broker import Broker
-    from headrace.web.exchange import Exchange
+    from headrace.web.exchange import Handler
 
 MAX_REQUESTS = 64
 BEHIND_THE_GATE = ("/v1", "/routes")
@@ -53,17 +53,16 @@ def v1_routes(broker: Broker, appending: Appending | None = None) -> list[BaseRo
 
 
 class Door:
-    """The handler of all exchanges."""
+    """The way in: `handler` takes all exchanges."""
+
+    handler: Handler
 
     def __init__(self, broker: Broker) -> None:
         appending = Appending(broker)
         self._shell = Shell(broker, v1_routes(broker, appending))
         others = Starlette(routes=[*health.routes(broker), *metrics.routes(broker), *management_routes(broker)])
         self.application = App(self._shell, others, Admission(broker.settings, MAX_REQUESTS))
-        self._publish = QuickPublish(broker, appending, self._shell, AsgiHandler(self.application))
-
-    def __call__(self, exchange: Exchange) -> None:
-        self._publish(exchange)
+        self.handler = QuickPublish(broker, appending, self._shell, AsgiHandler(self.application))
 
     async def close(self, within_s: float) -> None:
         """Ends every stream: the server is about to."""

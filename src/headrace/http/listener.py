@@ -70,7 +70,7 @@ class HttpListener:
             app = await loop.run_in_executor(None, import_module, "headrace.http.app")
             web = await loop.run_in_executor(None, import_module, "headrace.web.server")
             self._door = app.Door(self._broker)
-            self._server = web.WebServer(self._door, self._limits())
+            self._server = web.WebServer(self._door.handler, self._limits())
             self._traffic.look = self._count
             self._broker.settings.subscribe(self._read_settings)
             await self._server.start(listening, BACKLOG)
@@ -103,8 +103,9 @@ class HttpListener:
     async def stop(self) -> None:
         if self._socket is None:
             return
-        asyncio.get_running_loop().remove_reader(self._socket.fileno())
-        if self._task is not None:
+        if self._task is None:
+            asyncio.get_running_loop().remove_reader(self._socket.fileno())
+        else:
             await self._task
         if self._door is not None:
             await self._door.close(STOP_WITHIN_S / 2)

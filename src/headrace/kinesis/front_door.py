@@ -25,6 +25,7 @@ from headrace.kinesis.errors import (
 from headrace.kinesis.gate import Gate, preflight_headers
 from headrace.kinesis.identity import Identities
 from headrace.kinesis.operations import OPERATIONS, TARGET_PREFIX, Operation
+from headrace.kinesis.rates import Rates
 from headrace.kinesis.service import Call, RawCall, Service
 from headrace.kinesis.strangers import Strangers
 from headrace.kinesis.validation import checked_parameters
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from headrace.web.exchange import Exchange
 
 MAX_BODY_BYTES = 16 * 1024 * 1024
-MAX_PLAIN_BYTES = 2 * 1024 * 1024
+MAX_PLAIN_BYTES = 1024 * 1024 + 64 * 1024  # the longest NextToken that AWS takes, and the rest
 MAX_WAITING = 4096
 RPC_PATH = b"/service/Kinesis_20131202/operation/"
 
@@ -47,6 +48,7 @@ class FrontDoor:
         self._gate = Gate(service.settings)
         self._identities = Identities(service.settings)
         self._strangers = Strangers(service, self._identities)
+        self._rates = Rates(service.settings, service.broker.clock)
         self._waiting = 0
 
     def handle(self, exchange: Exchange) -> None:
@@ -96,7 +98,10 @@ class FrontDoor:
             if operation.raw:
                 function(call)
                 return
-            answer = function(Call.of(call, checked_parameters(name, body, encoding)))
+            given = checked_parameters(name, body, encoding)
+            if self._rates.enforced:
+                self._rates.count(name, call.account, call.region, given)
+            answer = function(Call.of(call, given))
             if iscoroutine(answer):
                 if self._waiting >= MAX_WAITING:
                     answer.close()

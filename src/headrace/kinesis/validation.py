@@ -14,6 +14,7 @@ from base64 import b64decode, b64encode
 from binascii import Error as NotBase64
 from binascii import a2b_base64, b2a_base64
 from collections.abc import Iterator
+from itertools import islice
 from re import compile as pattern_of
 from typing import Any
 
@@ -89,16 +90,23 @@ def _typed(value: Any, kind: Kind) -> Any:
             raise serialization(_MAP_FOUND)
         if not isinstance(value, list):
             raise serialization("Expected list or null")
-        return [None if member is None else _typed(member, kind.member) for member in value]
+        members = islice(value, _looked_at(kind))
+        return [None if member is None else _typed(member, kind.member) for member in members]
     if isinstance(value, list):
         raise serialization(_LIST_FOUND)
     if isinstance(kind, Pairs):
         if not isinstance(value, dict):
             raise serialization("Expected map or null")
-        return {name: "" if inner is None else _typed(inner, kind.value) for name, inner in value.items()}
+        pairs = islice(value.items(), _looked_at(kind))
+        return {name: "" if inner is None else _typed(inner, kind.value) for name, inner in pairs}
     if not isinstance(value, dict):
         raise serialization("Expected null")
     return _typed_members(value, kind)
+
+
+def _looked_at(kind: Several | Pairs) -> int | None:
+    """Of more than that nothing but the number is wrong enough to be told."""
+    return None if kind.most is None else 2 * kind.most
 
 
 def _whole(value: Any) -> int:

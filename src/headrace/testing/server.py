@@ -247,7 +247,7 @@ class HeadraceServer:
             command = [sys.executable, "-c", _TIED_TO_PARENT, str(os.getpid())]
         else:
             command = [sys.executable, "-m", "headrace"]
-        command += ["serve", "--data", str(self.data), "--json"]
+        command += ["serve", "--data", str(self.data), "--json", "--no-console"]
         for name, address in addresses.items():
             command += [f"--{name}", address]
         if self.durability is not None:

@@ -71,13 +71,14 @@ class AsgiHandler:
 
 def asks_for_upgrade(exchange: Exchange) -> bool:
     """Whether this is a whole handshake of a WebSocket (RFC 6455, section 4.2.1)."""
-    upgrade = exchange.header(b"upgrade")
-    if upgrade is None or upgrade.strip().lower() != b"websocket" or exchange.http2 or exchange.method != b"GET":
+    if not exchange.can_upgrade or exchange.method != b"GET":
         return False
+    upgrade = exchange.header(b"upgrade") or b""
     connection = exchange.header(b"connection") or b""
     key = exchange.header(b"sec-websocket-key") or b""
     return (
-        b"upgrade" in [token.strip() for token in connection.lower().split(b",")]
+        upgrade.lower() == b"websocket"
+        and b"upgrade" in [token.strip() for token in connection.lower().split(b",")]
         and exchange.header(b"sec-websocket-version") == b"13"
         and len(key.strip()) == 24
         and exchange.header(b"content-length") in (None, b"0")

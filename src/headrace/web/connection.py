@@ -122,7 +122,7 @@ class Connection(asyncio.Protocol):
             if sent != self.sent:
                 self.sent = sent
                 self.sent_s = now
-            elif now - self.sent_s > self.server.limits.stalled_s:
+            elif now - self.sent_s > self.server.patience_s:
                 self.refuse("it does not read what it is sent")
         else:
             self.sent = self.written

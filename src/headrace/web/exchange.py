@@ -54,6 +54,7 @@ class Exchange:
     headers: list[Header]  # names in lower case; `host` is there also in HTTP/2
     peer: Address
     http2: bool
+    can_upgrade = False  # whether the peer asks for another protocol, and may
     gone: bool
     on_gone: Callable[[], None] | None
 

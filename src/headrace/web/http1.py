@@ -4,8 +4,9 @@ llhttp parses the heads and the chunks. It can't be stopped in the middle of wha
 of a request: heads and chunked bodies end with CR LF CR LF, and what comes is fed up to the next of these, each time looking
 whether the request is complete. Bodies of a known length don't pass through it at all: they are taken as they come, and the
 next request has a new parser (which costs less than feeding it a body would). So what stands behind a request is known, and
-stays unparsed and unread until it is answered: a pipeline is worked on in order, one at a time, and costs what one read
-brought (256 KiB). After `STEPS` requests or pieces of chunked bodies the event loop serves others.
+stays unparsed and unread until it is answered and the peer takes the answer: a pipeline is worked on in order, one at a
+time, and costs what one read brought (256 KiB). After `STEPS` requests or pieces of chunked bodies the event loop serves
+others.
 
 Bytes that are no HTTP are answered 400 and the connection is closed; `http1_ending` says how connections end.
 """
@@ -111,7 +112,7 @@ class Http1Connection(Http1Ending):
                 end = self._cut(data, at)
                 self._chunks_in(data[at:end])
                 at = end
-            elif self.exchange is not None:
+            elif self.exchange is not None or self.blocked:
                 self.rest = data[at:]
                 self.pause_reading()
                 return
@@ -170,7 +171,7 @@ class Http1Connection(Http1Ending):
         self.requests += 1
         if server.stopping:
             self.keep_alive = False
-        exchange = self.exchange = Http1Exchange(self, method, target, headers, upgrade)
+        exchange = self.exchange = Http1Exchange(self, method, target, headers, upgrade and http11)
         if not length:
             exchange._complete = True
             if upgrade:
@@ -294,7 +295,7 @@ class Http1Connection(Http1Ending):
         else:
             if left:
                 self.discard_left = self.server.limits.discard_bytes
-            if not self._taking:
+            if not self._taking and not self.blocked:
                 self._go_on()
 
     def _go_on_later(self, rest: bytes) -> None:
@@ -304,8 +305,13 @@ class Http1Connection(Http1Ending):
         asyncio.get_running_loop().call_soon(self._go_on_if_free)
 
     def _go_on_if_free(self) -> None:
-        if not self.over and not self.lost and (self.exchange is None or self.body_left):
+        if not self.over and not self.lost and (self.body_left or (self.exchange is None and not self.blocked)):
             self._go_on()
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        if self.rest and not self._taking:
+            self._go_on_if_free()
 
     def _go_on(self) -> None:
         rest, self.rest = self.rest, b""

@@ -74,9 +74,11 @@ class Http1Ending(Connection):
 
     def pause_writing(self) -> None:
         self.blocked = True
+        self.server.blocked.add(self)
 
     def resume_writing(self) -> None:
         self.blocked = False
+        self.server.blocked.discard(self)
         waiters, self.drain_waiters = self.drain_waiters, []
         for waiter in waiters:
             if not waiter.done():

@@ -59,6 +59,10 @@ class Http1Exchange(Exchange):
         lines = header_lines(headers)
         alone = status in NO_BODY or self.method == b"HEAD"
         size = len(body)
+        if size > JOINED_BYTES and not connection.server.can_send(size):
+            connection.server.refusals.note(self.peer, "too much waits for peers that do not read", connection.server.now)
+            connection.keep_alive = False
+            status, lines, body, size = 503, b"", b"", 0
         for name, value in headers:
             if name == b"connection":
                 connection.keep_alive &= value.lower() != b"close"
@@ -122,9 +126,8 @@ class Http1Exchange(Exchange):
             raise RuntimeError("the answer has not begun")
         if self.head_alone:
             return
-        if connection.blocked and connection.transport.get_write_buffer_size() > connection.server.limits.unsent_most_bytes:
-            connection.server.refusals.note(self.peer, "it does not read, and too much waits for it", connection.server.now)
-            connection.cut()
+        if connection.blocked and not self._may_write(connection):
+            connection.refuse("it does not read, and too much waits for it")
             return
         size = len(data)
         if self.chunked:
@@ -215,6 +218,11 @@ class Http1Exchange(Exchange):
     def _may_go_on(self, connection: Http1Connection) -> bool:
         """Whether what is still to come of the body can be thrown away."""
         return not connection.expects and connection.body_left <= connection.server.limits.discard_bytes
+
+    @staticmethod
+    def _may_write(connection: Http1Connection) -> bool:
+        unsent = connection.transport.get_write_buffer_size()
+        return unsent <= connection.server.limits.unsent_most_bytes and connection.server.can_send(0)
 
     @staticmethod
     def _persistence(connection: Http1Connection) -> bytes:

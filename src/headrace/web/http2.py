@@ -331,10 +331,12 @@ class Http2Connection(Http2Control):
 
     def pause_writing(self) -> None:
         self.blocked = True
+        self.server.blocked.add(self)
         self._pause_or_resume()
 
     def resume_writing(self) -> None:
         self.blocked = False
+        self.server.blocked.discard(self)
         for exchange in tuple(self.exchanges.values()):
             if exchange.waiters:
                 exchange.wake()
@@ -361,7 +363,7 @@ class Http2Connection(Http2Control):
             return
         for exchange in tuple(self.exchanges.values()):
             if exchange.unsent:
-                if now - exchange.sent_s > limits.stalled_s:
+                if now - exchange.sent_s > self.server.patience_s:
                     self.give_up(exchange, "it does not read what it is sent")
             elif now - exchange.came_s > limits.body_s and exchange.waits_for_body():
                 self._too_late(exchange)

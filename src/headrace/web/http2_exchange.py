@@ -17,6 +17,7 @@ from headrace.web.exchange import Address, Exchange, Header
 from headrace.web.http2_frames import (
     DATA,
     END_STREAM,
+    MAX_FRAME_BYTES,
     Code,
     encode_header,
     frame,
@@ -85,6 +86,9 @@ class Http2Exchange(Exchange):
         if self.answering:
             raise RuntimeError("the answer has begun already")
         size = len(body)
+        if size > MAX_FRAME_BYTES * 4 and not connection.server.can_send(size):
+            connection.server.refusals.note(self.peer, "too much waits for peers that do not read", connection.server.now)
+            status, headers, body, size = 503, (), b"", 0
         alone = status in NO_BODY or self.method == b"HEAD"
         block = connection.head_begin + status_block(status) + connection.date_block() + header_block(headers)
         if alone and not size:
@@ -108,6 +112,7 @@ class Http2Exchange(Exchange):
             connection.send(head_frames(self.stream, block, False))
             self.out.append(body)
             self.unsent = size
+            connection.server.queued_bytes += size
             self.ending = True
             self.sent_s = connection.server.now
             connection.wants_to_send(self)
@@ -142,13 +147,15 @@ class Http2Exchange(Exchange):
                 self.cut()
                 raise RuntimeError("the body is longer than its content-length")
             self.left -= size
-        if self.unsent > connection.server.limits.unsent_most_bytes:
+        server = connection.server
+        if self.unsent > server.limits.unsent_most_bytes or (self.full and not server.can_send(0)):
             connection.give_up(self, "it does not read, and too much waits for it")
             return
         if not self.unsent:
-            self.sent_s = connection.server.now
+            self.sent_s = server.now
         self.out.append(data)
         self.unsent += size
+        server.queued_bytes += size
         connection.wants_to_send(self)
 
     def end(self) -> None:
@@ -224,6 +231,8 @@ class Http2Exchange(Exchange):
     def over(self) -> None:
         """It has ended, one way or the other."""
         self._drop()
+        if self.connection is not None:
+            self.connection.server.queued_bytes -= self.unsent
         self.connection = None
         self.out.clear()
         self.unsent = 0

@@ -103,6 +103,7 @@ class Http2Sending(Connection):
                 self.send_window -= size
                 exchange.send_window -= size
                 exchange.unsent -= size
+                self.server.queued_bytes -= size
                 exchange.sent_s = self.server.now
                 if exchange.unsent:
                     sending[stream] = exchange

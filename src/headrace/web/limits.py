@@ -46,6 +46,13 @@ class Limits:
     unsent_most_bytes: int = 32 * MIB
     """Of one exchange that writes without waiting. A write that finds more is the last: the exchange is cut."""
 
+    unsent_total_bytes: int = 512 * MIB
+    """Of all connections together, those with less than `unsent_bytes` not counted. An answer with a body of more than 64 KiB
+    that would go beyond: 503 instead. A write of a streamed answer that finds more while its own peer does not read: cut. And
+    while there is more, who takes nothing for `crowded_s` is cut, not after `stalled_s`."""
+
+    crowded_s: float = 2.0
+
     collecting_bytes: int = 512 * MIB
     """Of bodies that `collect` holds unfinished, in all connections together. The one that goes beyond: 503 and closed."""
 

@@ -40,6 +40,9 @@ class WebServer:
         self.connections_total = 0
         self.turned_away_total = 0  # because `connections` of them were open
         self.collecting_bytes = 0
+        self.queued_bytes = 0  # with streams of HTTP/2
+        self.patience_s = self.limits.stalled_s
+        self.blocked: set[Connection] = set()  # their transports take nothing more
         self._connections: set[Connection] = set()
         self._server: asyncio.Server | None = None
         self._looking: asyncio.TimerHandle | None = None
@@ -113,6 +116,14 @@ class WebServer:
         self.collecting_bytes += change
         return self.collecting_bytes <= self.limits.collecting_bytes
 
+    @property
+    def unsent_bytes(self) -> int:
+        """What was answered and waits for peers to read it, the send buffers of the kernel and small amounts not counted."""
+        return self.queued_bytes + sum(connection.transport.get_write_buffer_size() for connection in self.blocked)
+
+    def can_send(self, size: int) -> bool:
+        return self.unsent_bytes + size <= self.limits.unsent_total_bytes
+
     def replace(self, connection: Connection, by: Connection) -> None:
         if connection in self._connections:
             self._connections.discard(connection)
@@ -120,6 +131,7 @@ class WebServer:
 
     def forget(self, connection: Connection) -> None:
         self._connections.discard(connection)
+        self.blocked.discard(connection)
         if self._left is not None and not self._left.done():
             self._left.set_result(None)
 
@@ -128,6 +140,7 @@ class WebServer:
     def _look(self) -> None:
         self._looking = None
         self._tell_time()
+        self.patience_s = self.limits.stalled_s if self.can_send(0) else self.limits.crowded_s
         for connection in tuple(self._connections):
             try:
                 connection.tick(self.now)

@@ -91,7 +91,7 @@ class WebSocket(asyncio.Protocol):
         self._fragments = bytearray()
         self._text = True  # what the fragments are
         self._counted = 0  # of what all sockets hold
-        self._waiting: deque[Message] = deque()
+        self._waiting: deque[tuple[Message, int]] = deque()
         self._waiting_bytes = 0
         self._wake: asyncio.Future[None] | None = None
         self._full: asyncio.Future[None] | None = None  # the peer does not read
@@ -114,8 +114,8 @@ class WebSocket(asyncio.Protocol):
                 "code": CloseCode.ABNORMAL_CLOSURE.value if closed is None else closed.code,
                 "reason": "" if closed is None else closed.reason,
             }
-        message = self._waiting.popleft()
-        self._waiting_bytes -= len(message.get("text") or message.get("bytes") or b"")
+        message, size = self._waiting.popleft()
+        self._waiting_bytes -= size
         if self._unparsed and self._again is None:
             self._parse()
         return message
@@ -123,6 +123,8 @@ class WebSocket(asyncio.Protocol):
     async def send(self, message: Message) -> None:
         kind = message["type"]
         if self._transport is None:
+            if self._gone:
+                return
             if kind == "websocket.accept":
                 self._accept(message)
             elif kind == "websocket.close":
@@ -171,8 +173,6 @@ class WebSocket(asyncio.Protocol):
         if message.get("subprotocol"):
             headers.append((b"sec-websocket-protocol", message["subprotocol"].encode()))
         headers += [(bytes(name), bytes(value)) for name, value in message.get("headers", ())]
-        if self._gone:
-            return
         self._exchange.on_gone = None
         self._transport, rest = self._exchange.upgrade(self)
         self._transport.set_write_buffer_limits(MAX_UNSENT_BYTES)
@@ -248,7 +248,7 @@ class WebSocket(asyncio.Protocol):
                 return
         else:
             message["bytes"] = data
-        self._waiting.append(message)
+        self._waiting.append((message, len(data)))
         self._waiting_bytes += len(data)
         self._woken()
 

@@ -12,7 +12,9 @@ import pytest
 from tests.log.conftest import Rig
 
 from headrace.broker.settings import Settings
-from headrace.broker.streams import Shard, Stream, Streams
+from headrace.broker.streams.shard import Shard
+from headrace.broker.streams.stream import Stream
+from headrace.broker.streams.streams import Streams
 from headrace.broker.topics import Topics
 from headrace.log.errors import PartitionSealed
 from headrace.record import Event, batches, decode_batch, encode_batch
@@ -124,7 +126,7 @@ def check_shape(stream: Stream, *, seals: bool = True) -> None:
         else:
             assert 1 <= len(children) <= 2
             assert all(child.created_ms == shard.closed_ms and child.created_ms > shard.created_ms for child in children)
-            assert all(child.starting_sequence_number > (shard.ending_sequence_number or "") for child in children)
+            assert all(int(child.starting_sequence_number) > int(shard.ending_sequence_number or 0) for child in children)
         parents = [stream.shards[index] for index in shard.parents]
         assert all(parent.index < shard.index for parent in parents)
         if len(parents) == 2:

@@ -191,8 +191,9 @@ def test_a_consumer_is_there_when_it_was_registered(site: Site) -> None:
     stream = site.make()
     consumer = site.run(site.streams.register_consumer(stream, "c", {"a": "1"}))
     assert consumer.status == "ACTIVE"
-    assert consumer.arn == f"{stream.arn}/consumer/c:{consumer.created_ms // 1000}"
+    assert consumer.arn == f"{stream.arn}/consumer/c"
     assert site.streams.find_consumer(consumer.arn) is consumer
+    assert site.streams.find_consumer(f"{consumer.arn}:{consumer.created_ms // 1000}") is consumer
     assert stream.consumers == {"c": consumer}
     site.crash()
     found = site.find().consumers["c"]
@@ -226,8 +227,9 @@ def test_a_consumer_registered_again_is_another_one(site: Site) -> None:
         site.run(site.streams.deregister_consumer(first))
     site.rig.advance(2)
     second = site.run(site.streams.register_consumer(stream, "c"))
-    assert second.arn != first.arn
-    assert site.streams.find_consumer(first.arn) is None
+    assert second.created_ms > first.created_ms
+    assert site.streams.find_consumer(first.arn) is second
+    assert site.streams.find_consumer(f"{first.arn}:{first.created_ms // 1000}") is None
     site.run(site.streams.deregister_consumer(second))
     site.crash()
     assert site.find().consumers == {}

@@ -7,7 +7,6 @@ import asyncio
 import pytest
 from tests.broker.streams.conftest import ACCOUNT, HALF, REGION, Site, check_shape
 
-from headrace.broker.streams import Stream
 from headrace.broker.streams.altering import MAX_ON_DEMAND, Limits
 from headrace.broker.streams.definition import Mode
 from headrace.broker.streams.errors import (
@@ -19,7 +18,7 @@ from headrace.broker.streams.errors import (
     NotStored,
 )
 from headrace.broker.streams.registry import MAX_VIEWS
-from headrace.broker.streams.stream import Status
+from headrace.broker.streams.stream import Status, Stream
 from headrace.broker.topic_errors import PolicyViolation
 from headrace.broker.topics import NewTopic
 from headrace.log.errors import PartitionSealed

@@ -19,12 +19,10 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from tests.broker.streams.conftest import ACCOUNT, REGION, Site, check_shape, hash_of, put_record
 from tests.log.conftest import SOAK
 
-from headrace.broker.streams import Stream
 from headrace.broker.streams.errors import Busy, NotFound
 from headrace.broker.streams.resharding import carried_out, plan_count, plan_merge, plan_split
-from headrace.broker.streams.sequence import sequence_number
 from headrace.broker.streams.shard import Shard
-from headrace.broker.streams.stream import Status
+from headrace.broker.streams.stream import Status, Stream
 from headrace.broker.topics import NewTopic
 from headrace.log.errors import LogError
 
@@ -49,7 +47,7 @@ class Model:
 
     shape: Shape
     acknowledged: list[Put] = field(default_factory=list)
-    newest: dict[str, str] = field(default_factory=dict)  # the highest sequence number that was acknowledged, by key
+    newest: dict[str, int] = field(default_factory=dict)  # the highest sequence number that was acknowledged, by key
     tags: dict[str, str] = field(default_factory=dict)
 
 
@@ -59,7 +57,7 @@ class UnderWay:
     task: asyncio.Task[Any]
     key: str = ""
     value: bytes = b""
-    floor: str = ""  # what was acknowledged of this key when it began
+    floor: int = -1  # what was acknowledged of this key when it began
     after: Shape = ()  # what a reshard makes of the stream
 
 
@@ -152,7 +150,7 @@ class StreamsMachine(RuleBasedStateMachine):
             await self.site.rig.log.synced()
             return found
 
-        floor = self.models[name].newest.get(key, "")
+        floor = self.models[name].newest.get(key, -1)
         self.writers.append(UnderWay(name, self.site.task(put()), key, value, floor))
         self.collect()
 
@@ -226,9 +224,9 @@ class StreamsMachine(RuleBasedStateMachine):
             if stream is None or model is None or shard not in stream.shards:
                 continue
             assert shard.first_hash <= hash_of(one.key) <= shard.last_hash
-            number = sequence_number(shard.created_ms, offset, shard.index)
+            number = int(shard.sequence_number(offset))
             assert number > one.floor
-            model.newest[one.key] = max(model.newest.get(one.key, ""), number)
+            model.newest[one.key] = max(model.newest.get(one.key, -1), number)
             model.acknowledged.append(Put(one.key, one.value, shard.index, offset))
         for one in [one for one in self.reshards if one.task.done()]:
             self.reshards.remove(one)

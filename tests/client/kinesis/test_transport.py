@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import select
 import socket
-import threading
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import SimpleNamespace
 from typing import Any
 
@@ -22,54 +19,8 @@ from headrace.testing import free_port, wait_until
 ANY = Credentials("any", "thing")
 
 
-class Scripted:
-    """A server that answers requests with what stands next in `answers`: (status, body, close the connection)."""
-
-    def __init__(self) -> None:
-        self.answers: list[tuple[int, bytes, bool]] = []
-        self.asked: list[tuple[str, Any, str]] = []
-        self.connections = 0
-        scripted = self
-
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def setup(self) -> None:
-                scripted.connections += 1
-                super().setup()
-
-            def do_POST(self) -> None:
-                body = self.rfile.read(int(self.headers["content-length"]))
-                scripted.asked.append((self.headers["x-amz-target"], json.loads(body), self.headers["authorization"]))
-                status, answer, close = scripted.answers.pop(0)
-                self.send_response(status)
-                self.send_header("content-length", str(len(answer)))
-                self.end_headers()
-                self.wfile.write(answer)
-                self.close_connection = close  # without a word in the headers, as an idle timeout would
-
-            def log_message(self, *_: object) -> None:
-                pass
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.server.daemon_threads = True
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
-        self.url = f"http://127.0.0.1:{self.server.server_address[1]}"
-
-    def will_answer(self, body: object, status: int = 200, *, close: bool = False) -> None:
-        self.answers.append((status, json.dumps(body).encode(), close))
-
-
 @pytest.fixture
-def scripted() -> Iterator[Scripted]:
-    found = Scripted()
-    yield found
-    found.server.shutdown()
-    found.server.server_close()
-
-
-@pytest.fixture
-def client(scripted: Scripted) -> Iterator[Transport]:
+def client(scripted: Any) -> Iterator[Transport]:
     made = Transport(scripted.url, ANY, region="eu-west-1", timeout_s=5)
     yield made
     made.close()
@@ -80,7 +31,7 @@ def call(client: Transport) -> Callable[..., Any]:
     return lambda operation="ListStreams", **given: client.call(operation, given, what="the streams")
 
 
-def test_a_call_names_the_operation_and_is_signed_for_the_region(scripted: Scripted, call: Callable[..., Any]) -> None:
+def test_a_call_names_the_operation_and_is_signed_for_the_region(scripted: Any, call: Callable[..., Any]) -> None:
     scripted.will_answer({"StreamNames": ["a"]})
     assert call(Limit=1) == {"StreamNames": ["a"]}
     target, given, authorization = scripted.asked[0]
@@ -89,13 +40,13 @@ def test_a_call_names_the_operation_and_is_signed_for_the_region(scripted: Scrip
     assert "/eu-west-1/kinesis/aws4_request, SignedHeaders=content-type;host;x-amz-date;x-amz-target, " in authorization
 
 
-def test_an_operation_without_an_answer_is_an_empty_one(scripted: Scripted, call: Callable[..., Any]) -> None:
+def test_an_operation_without_an_answer_is_an_empty_one(scripted: Any, call: Callable[..., Any]) -> None:
     scripted.answers.append((200, b"", False))
     assert call("CreateStream") == {}
 
 
 def test_a_connection_that_was_closed_while_idle_is_opened_again_also_for_a_put(
-    scripted: Scripted, client: Transport, call: Callable[..., Any]
+    scripted: Any, client: Transport, call: Callable[..., Any]
 ) -> None:
     scripted.will_answer({"n": 1}, close=True)
     scripted.will_answer({"n": 2})
@@ -108,7 +59,7 @@ def test_a_connection_that_was_closed_while_idle_is_opened_again_also_for_a_put(
     assert (scripted.connections, len(scripted.asked)) == (2, 3)
 
 
-def test_errors_have_awss_name_and_the_servers_words(scripted: Scripted, call: Callable[..., Any]) -> None:
+def test_errors_have_awss_name_and_the_servers_words(scripted: Any, call: Callable[..., Any]) -> None:
     scripted.will_answer({"__type": "com.amazonaws.kinesis#ResourceNotFoundException", "message": "no such\nthing."}, 400)
     with pytest.raises(NotFound, match=r"^the streams: no such thing \(ResourceNotFoundException\)$") as caught:
         call()
@@ -119,7 +70,7 @@ def test_errors_have_awss_name_and_the_servers_words(scripted: Scripted, call: C
 
 
 def test_what_the_server_cannot_take_now_is_tried_again(
-    scripted: Scripted, call: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+    scripted: Any, call: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pauses: list[float] = []
     monkeypatch.setattr(transport, "time", SimpleNamespace(sleep=pauses.append, monotonic=lambda: 0.0))
@@ -134,8 +85,20 @@ def test_what_the_server_cannot_take_now_is_tried_again(
     assert pauses == [0.1, 0.2, 0.4]
 
 
+def test_too_many_calls_are_tried_again_and_too_many_things_are_not(
+    scripted: Any, call: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(transport, "time", SimpleNamespace(sleep=lambda seconds: None, monotonic=lambda: 0.0))
+    scripted.will_answer({"__type": "LimitExceededException", "message": "Rate exceeded for stream s under account 1."}, 400)
+    scripted.will_answer({})
+    assert call("SplitShard") == {}
+    scripted.will_answer({"__type": "LimitExceededException", "message": "You have 20 consumers."}, 400)
+    with pytest.raises(Refused, match="20 consumers"):
+        call("RegisterStreamConsumer")
+
+
 def test_what_the_server_never_takes_ends_at_the_timeout(
-    scripted: Scripted, call: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+    scripted: Any, call: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = 0.0
 
@@ -152,15 +115,13 @@ def test_what_the_server_never_takes_ends_at_the_timeout(
 
 
 @pytest.mark.parametrize("answer", [b"<html>", b"[1]", b'"text"', b"{}", b"[" * 5000])
-def test_something_else_that_answers_is_named_as_such(scripted: Scripted, call: Callable[..., Any], answer: bytes) -> None:
+def test_something_else_that_answers_is_named_as_such(scripted: Any, call: Callable[..., Any], answer: bytes) -> None:
     scripted.answers.append((404, answer, False))
     with pytest.raises(NotKinesis, match="answered 404 and no AWS JSON"):
         call()
 
 
-def test_an_answer_that_never_ends_is_cut_off(
-    scripted: Scripted, call: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_answer_that_never_ends_is_cut_off(scripted: Any, call: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(transport, "MAX_ANSWER_BYTES", 100)
     scripted.will_answer({"x": "y" * 200})
     with pytest.raises(NotKinesis, match="more than 100 bytes"):

@@ -13,7 +13,7 @@ from headrace.broker import Broker
 from headrace.http.problems import Problem
 from headrace.http.v1.appending import Appending, Stored
 from headrace.http.v1.events import Incoming
-from headrace.http.v1.gathering import Gathering
+from headrace.http.v1.gathering import Gathering, Where
 from headrace.log.errors import DiskFull
 from headrace.record.batch import batches, decode_batch
 from headrace.server import Server, ServerOptions
@@ -23,8 +23,8 @@ class Waiter:
     def __init__(self, told: list[Any]) -> None:
         self._told = told
 
-    def stored(self, where: Stored, error: Exception | None) -> None:
-        self._told.append(where if error is None else error)
+    def stored(self, where: Where, error: Exception | None) -> None:
+        self._told.append(Stored(*where) if error is None else error)
 
     def refused(self) -> None:
         self._told.append("refused")

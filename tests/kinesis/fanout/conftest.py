@@ -14,6 +14,7 @@ from botocore.eventstream import EventStreamBuffer
 from headrace.broker import Broker
 from headrace.broker.settings import Settings
 from headrace.broker.streams.consumers import Consumer
+from headrace.broker.streams.shard import Shard
 from headrace.broker.streams.stream import Stream
 from headrace.kinesis.codec.bodies import decode, encode
 from headrace.kinesis.codec.encoding import Encoding
@@ -33,13 +34,18 @@ SHARD = "shardId-000000000000"
 HORIZON = {"Type": "TRIM_HORIZON"}
 
 
+def number_of(shard: Shard, offset: int) -> str:
+    """The sequence number of the record at this offset."""
+    return str(int(shard.starting_sequence_number) + offset + 1)
+
+
 class Peer:
     """The exchange of one request, and what the client makes of it. `reads = False`: it takes nothing any more."""
 
     def __init__(self, encoding: Encoding) -> None:
         self.encoding = encoding
         self.on_gone: Callable[[], None] | None = None
-        self.gone = self.ended = self.started = False
+        self.gone = self.ended = self.started = self.was_cut = False
         self.status = 0
         self.headers: dict[bytes, bytes] = {}
         self.body = b""
@@ -69,6 +75,10 @@ class Peer:
 
     def end(self) -> None:
         self.ended = True
+
+    def cut(self) -> None:
+        self.gone = self.was_cut = True
+        self._resumed.set()
 
     @property
     def full(self) -> bool:

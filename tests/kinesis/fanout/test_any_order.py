@@ -74,7 +74,7 @@ class Reader:
                 self.seen.setdefault(shard.index, [])
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(st.lists(STEPS, max_size=30))
 def test_every_record_comes_once_and_in_order(steps):
     stage = Stage(kinesis_subscription_ms=60_000)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from tests.kinesis.fanout.conftest import ACCOUNT, HORIZON, SHARD
+from tests.kinesis.fanout.conftest import ACCOUNT, HORIZON, SHARD, number_of
 
-from headrace.broker.streams.sequence import sequence_number
 from headrace.kinesis.codec.encoding import Encoding, Moment
 from headrace.kinesis.fanout.subscription import HEARTBEAT_S
 from headrace.record import Compression
@@ -29,7 +28,7 @@ def test_an_event_in_json_has_every_member(stage):
     offset = stage.put(stream, b"one")
     made_ms = stage.clock.now_ms()
     peer = stage.subscribe(stage.consumer(stream))
-    number = sequence_number(stream.shards[0].created_ms, offset, 0)
+    number = number_of(stream.shards[0], offset)
     headers, event = peer.messages[1]
     assert headers == {
         ":event-type": "SubscribeToShardEvent",
@@ -49,7 +48,7 @@ def test_an_event_in_cbor_has_every_member(stage):
     stream = stage.stream()
     offset = stage.put(stream, b"\x00\xff")
     peer = stage.subscribe(stage.consumer(stream), encoding=Encoding.CBOR)
-    number = sequence_number(stream.shards[0].created_ms, offset, 0)
+    number = number_of(stream.shards[0], offset)
     assert [headers[":content-type"] for headers, _ in peer.messages] == ["application/x-amz-cbor-1.1"] * 2
     event = peer.events[0]
     arrived = event["Records"][0].pop("ApproximateArrivalTimestamp")
@@ -88,7 +87,7 @@ def test_it_begins_where_the_position_says(stage):
     between_s = stage.clock.now_ms() / 1000
     stage.advance(10)
     second = stage.put(stream, b"1", b"2")
-    number = sequence_number(stream.shards[0].created_ms, second, 0)
+    number = number_of(stream.shards[0], second)
     positions = {
         "horizon": HORIZON,
         "at": {"Type": "AT_SEQUENCE_NUMBER", "SequenceNumber": number},
@@ -112,7 +111,7 @@ def test_it_begins_where_the_position_says(stage):
 def test_what_retention_took_is_passed_over(stage):
     stream = stage.stream()
     stage.put(stream, b"0", b"1", b"2")
-    number = sequence_number(stream.shards[0].created_ms, 0, 0)
+    number = number_of(stream.shards[0], 0)
     stage.put(stream, b"3")
     stage.run(stream.topic.partitions[0].trim(3))
     peer = stage.subscribe(stage.consumer(stream), {"Type": "AT_SEQUENCE_NUMBER", "SequenceNumber": number})
@@ -153,7 +152,7 @@ def test_an_idle_subscription_says_that_it_lives(stage):
             == [
                 {
                     "Records": [],
-                    "ContinuationSequenceNumber": sequence_number(stream.shards[0].created_ms, offset, 0),
+                    "ContinuationSequenceNumber": number_of(stream.shards[0], offset),
                     "MillisBehindLatest": 0,
                 }
             ]
@@ -286,11 +285,11 @@ def test_a_deregistered_consumer_ends_it_with_an_exception(stage):
 def test_a_peer_that_leaves_ends_it(stage):
     stream = stage.stream()
     peer = stage.subscribe(stage.consumer(stream))
-    watchers = len(stream.topic.partitions[0]._watchers)
+    watchers = len(stream.topic.partitions[0].watchers)
     stage.call(peer.leave)
     stage.settle()
     assert len(stage.subscriptions) == 0
-    assert len(stream.topic.partitions[0]._watchers) == watchers - 1
+    assert len(stream.topic.partitions[0].watchers) == watchers - 1
     assert not stream.changed._watching
     stage.put(stream, b"to nobody")
     assert peer.data == []

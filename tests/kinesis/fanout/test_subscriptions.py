@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from tests.kinesis.fanout.conftest import ACCOUNT, HORIZON, REGION, SHARD
+from tests.kinesis.fanout.conftest import ACCOUNT, HORIZON, REGION, SHARD, number_of
 
-from headrace.broker.streams.sequence import sequence_number
 from headrace.kinesis.codec.encoding import Encoding
 from headrace.kinesis.fanout import portions
-from headrace.kinesis.fanout.subscription import HEARTBEAT_S
+from headrace.kinesis.fanout.subscription import GRACE_S, HEARTBEAT_S
 from headrace.kinesis.fanout.subscriptions import EVENT_BYTES, HOLD_S, LEAST_EVENT_BYTES, UNSENT_BYTES
 
 BUSY = (
@@ -147,12 +146,12 @@ def test_numbers_that_do_not_belong_there_are_refused(stage):
     def told(number):
         return refused(stage, asked(consumer, {"Type": "AT_SEQUENCE_NUMBER", "SequenceNumber": number}, first.id))
 
-    assert told(sequence_number(second.created_ms, 0, second.index)) == (
+    assert told(number_of(second, 0)) == (
         400,
         "InvalidArgumentException",
         f"Invalid StartingSequenceNumber. It encodes {second.id}, while it was used in a call to a shard with {first.id}",
     )
-    number = sequence_number(first.created_ms, 5, first.index)  # there are no five records
+    number = number_of(first, 5)  # there are no five records
     status, kind, message = told(number)
     assert (status, kind) == (400, "InvalidArgumentException")
     assert message.startswith(f"StartingSequenceNumber {number} used in SubscribeToShard on shard {first.id} in stream orders")
@@ -255,6 +254,28 @@ def test_a_peer_that_leaves_with_everything_unread_is_forgotten(stage):
     stage.call(peer.leave)
     stage.settle()
     assert len(stage.subscriptions) == 0
+
+
+@pytest.mark.parametrize("why", ["its time is over", "another one took over"])
+def test_a_peer_that_does_not_take_its_last_event_is_cut(make_stage, why):
+    stage = make_stage(kinesis_subscription_ms=60_000)
+    stream = stage.stream()
+    consumer = stage.consumer(stream)
+    peer = stage.subscribe(consumer)
+    peer.reads = False
+    stage.put(stream, b"one")
+    if why == "its time is over":
+        stage.advance(60)
+        left = 0
+    else:
+        stage.advance(HOLD_S)
+        assert stage.subscribe(consumer).data == [b"one"]
+        left = 1
+    stage.advance(GRACE_S - 1)
+    assert not peer.was_cut
+    stage.advance(1)
+    assert peer.was_cut
+    assert len(stage.subscriptions) == left
 
 
 def test_records_are_cut_into_events_and_one_of_them_is_always_sent(stage):

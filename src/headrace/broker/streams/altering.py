@@ -211,12 +211,13 @@ class Alterations:
             stream.changed.tell()
 
     def find_consumer(self, arn: str) -> Consumer | None:
+        """With the second of its registration or without."""
         parts = parse_arn(arn)
         if parts is None or parts.consumer is None:
             return None
         stream = self._registry.find(parts.account, parts.region, parts.stream)
         found = None if stream is None else stream.consumers.get(parts.consumer)
-        return found if found is not None and found.created_ms // 1000 == parts.created_s else None
+        return found if found is not None and parts.created_s in (None, found.created_ms // 1000) else None
 
     async def _store_consumer(self, stream: Stream, definition: ConsumerDefinition) -> None:
         key = consumer_key((stream.account, stream.region, stream.name), definition.name)

@@ -70,4 +70,4 @@ class Consumer:
     @property
     def arn(self) -> str:
         stream = self.stream
-        return consumer_arn(stream.account, stream.region, stream.name, self.name, self.created_ms)
+        return consumer_arn(stream.account, stream.region, stream.name, self.name)

@@ -9,7 +9,7 @@ from uuid import UUID
 MAX_NAME_LENGTH = 128  # a topic with a longer name is not shown as a stream
 
 _ARN = re.compile(
-    r"arn:aws[^:]*:kinesis:([^:/]*):(\d{12}):stream/([a-zA-Z0-9_.-]{1,128})(?:/consumer/([a-zA-Z0-9_.-]{1,128}):(\d{1,15}))?",
+    r"arn:aws[^:]*:kinesis:([^:/]*):(\d{12}):stream/([a-zA-Z0-9_.-]{1,128})(?:/consumer/([a-zA-Z0-9_.-]{1,128})(?::(\d{1,15}))?)?",
     re.ASCII,
 )
 _ID_LETTERS = "0123456789abcdefghijklmnopqrstuvwxyz"
@@ -21,15 +21,17 @@ class ArnParts(NamedTuple):
     account: str
     stream: str
     consumer: str | None = None
-    created_s: int | None = None  # of the consumer
+    created_s: int | None = None  # of the consumer, if it is in it
 
 
 def stream_arn(account: str, region: str, name: str) -> str:
     return f"arn:{_partition(region)}:kinesis:{region}:{account}:stream/{name}"
 
 
-def consumer_arn(account: str, region: str, stream: str, name: str, created_ms: int) -> str:
-    return f"{stream_arn(account, region, stream)}/consumer/{name}:{created_ms // 1000}"
+def consumer_arn(account: str, region: str, stream: str, name: str) -> str:
+    """Amazon's have `:` and the second of the registration behind the name. They may, and here they don't: so the ARN of a
+    consumer is known before it is registered."""
+    return f"{stream_arn(account, region, stream)}/consumer/{name}"
 
 
 def parse_arn(text: str) -> ArnParts | None:

@@ -48,11 +48,13 @@ class Registry:
         self._recent: OrderedDict[Key, Stream] = OrderedDict()
         self.to_come: set[Key] = set()  # streams that are being made
         self.being_made: set[str] = set()  # and their topics
+        topics.on_delete.append(self._topic_deleted)
+        topics.before_growth.append(self._check_growth)
 
     # --- start
 
     async def start(self) -> None:
-        """Seals what must be sealed. Raises RecoveryFailed."""
+        """Reads the table, if there is one, and seals what must be sealed. Raises RecoveryFailed."""
         streams, consumers = await self.table.load()
         lost: dict[bytes, bytes | None] = {}
         for definition, shards in streams:
@@ -72,8 +74,6 @@ class Registry:
         if lost:
             with suppress(NotStored):  # they are found again
                 self.table.put(lost)
-        self._topics.on_delete.append(self._topic_deleted)
-        self._topics.before_growth.append(self._check_growth)
 
     # --- looking
 

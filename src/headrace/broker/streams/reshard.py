@@ -11,7 +11,8 @@ reshard; until then they stay sealed.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from headrace.broker.streams.errors import Busy, LimitExceeded, NotFound, NotStored
@@ -23,11 +24,17 @@ from headrace.broker.topic_errors import PolicyViolation
 from headrace.log.errors import LogError, UnknownTopic
 
 if TYPE_CHECKING:
+    from headrace.broker.streams.shard import Shard
     from headrace.broker.topics import Topics
     from headrace.clock import Clock
 
-MakePlan = Callable[[], Plan]
-"""Made of the shards as they are; raises StreamError."""
+LARGE = 256  # shards; what takes longer than the event loop may wait is planned in a thread
+
+Check = Callable[[], None]
+"""Whether it can be done with the shards as they are; raises StreamError."""
+
+MakePlan = Callable[[Sequence[Shard], Sequence[Shard]], Plan]
+"""Of all shards and of the open ones, by hash key. Pure."""
 
 
 def not_found(stream: Stream) -> NotFound:
@@ -45,18 +52,29 @@ def check_active(stream: Stream) -> None:
         )
 
 
-async def reshard(stream: Stream, make_plan: MakePlan, registry: Registry, topics: Topics, clock: Clock) -> None:
+async def reshard(stream: Stream, check: Check, make_plan: MakePlan, registry: Registry, topics: Topics, clock: Clock) -> None:
     """The status is UPDATING already. Raises StreamError."""
     async with stream.lock:
         try:
             await registry.adopt(stream)
-            plan = make_plan()
+            check()
+            plan, after = await _planned(stream, make_plan, clock.now_ms())
             if plan.new:
-                await _make_partitions(stream, len(stream.shards) + len(plan.new), topics)
-                await _switch(stream, plan, registry, clock.now_ms())
+                await _make_partitions(stream, len(after), topics)
+                await _switch(stream, plan, after, registry)
         finally:
             if not stream.gone and stream.status is Status.UPDATING:
                 stream.set_status(Status.ACTIVE)
+
+
+async def _planned(stream: Stream, make_plan: MakePlan, now_ms: int) -> tuple[Plan, list[Shard]]:
+    shards, opened = stream.shards, stream.open_shards  # nobody else changes them now
+
+    def work() -> tuple[Plan, list[Shard]]:
+        plan = make_plan(shards, opened)
+        return plan, carried_out(plan, shards, now_ms)
+
+    return work() if len(shards) < LARGE else await asyncio.to_thread(work)
 
 
 async def _make_partitions(stream: Stream, total: int, topics: Topics) -> None:
@@ -72,15 +90,15 @@ async def _make_partitions(stream: Stream, total: int, topics: Topics) -> None:
         raise NotStored(str(error)) from error
 
 
-async def _switch(stream: Stream, plan: Plan, registry: Registry, now_ms: int) -> None:
+async def _switch(stream: Stream, plan: Plan, after: list[Shard], registry: Registry) -> None:
     if stream.gone:
         raise not_found(stream)
     shards = stream.shards
     parents = [shards[index] for index in plan.closes]
     partitions = stream.topic.partitions
-    after = carried_out(plan, shards, now_ms, lambda index: partitions[index].end_offset)
     for parent in parents:
         partitions[parent.index].seal(closed_text(stream, parent))
+        after[parent.index].closed_at = partitions[parent.index].end_offset
     stream.begin_sealing()
     try:
         registry.table.put(stream_row(stream.definition, after))

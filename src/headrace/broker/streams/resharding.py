@@ -15,7 +15,8 @@ that follows the lineage walks through them. The whole plan happens in one step,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from bisect import bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from headrace.broker.streams.shard import HASH_KEYS, Shard, uniform_ranges
@@ -94,11 +95,7 @@ def plan_count(open_shards: Sequence[Shard], target: int, next_index: int) -> Pl
     """`open_shards` by hash key. An empty plan when nothing needs to be done."""
     borders = _borders(open_shards, target)
     planner = _Planner(open_shards, next_index)
-    planner.pieces = [
-        part
-        for piece in planner.pieces
-        for part in _split_at(planner, piece, [b for b in borders if piece.first_hash < b <= piece.last_hash])
-    ]
+    planner.pieces = [part for piece in planner.pieces for part in _split_at(planner, piece, _inside(borders, piece))]
     starts = {0, *borders}
     groups: list[list[_Piece]] = []
     for piece in planner.pieces:
@@ -153,6 +150,10 @@ def _one_in_each(starts: Sequence[int], wanted: Sequence[int]) -> list[int]:
     return sorted(borders.union(kept.values()))
 
 
+def _inside(borders: Sequence[int], piece: _Piece) -> Sequence[int]:
+    return borders[bisect_right(borders, piece.first_hash) : bisect_right(borders, piece.last_hash)]
+
+
 def _split_at(planner: _Planner, piece: _Piece, borders: Sequence[int]) -> list[_Piece]:
     if not borders:
         return [piece]
@@ -168,21 +169,18 @@ def _merge_all(planner: _Planner, pieces: list[_Piece]) -> None:
         pieces = [planner.merge(low, high) for low, high in pairs] + left_over
 
 
-def carried_out(plan: Plan, shards: Sequence[Shard], now_ms: int, end_offset: Callable[[int], int]) -> list[Shard]:
-    """All shards as they are after the plan, in copies where they change. `end_offset` is asked for the partition of each that
-    closes. A shard is made later than its parents, whatever the clock says, so that sequence numbers grow from parents to
-    children; and they close at that moment, so that at any time each hash key has one shard."""
+def carried_out(plan: Plan, shards: Sequence[Shard], now_ms: int) -> list[Shard]:
+    """All shards as they are after the plan, in copies where they change; where those end that are open now is to be filled in
+    (`closed_at` is 0). A shard is made later than its parents, whatever the clock says, so that sequence numbers grow from
+    parents to children; and they close at that moment, so that at any time each hash key has one shard."""
     after = list(shards)
     for index in plan.closes:
-        closed = after[index] = shards[index].copy()
-        closed.closed_at = end_offset(index)
+        after[index] = shards[index].copy()
     for new in plan.new:
         shard = Shard(new.index, new.first_hash, new.last_hash, now_ms, new.parent, new.adjacent)
         parents = [after[number] for number in shard.parents]
         shard.created_ms = max(now_ms, *(parent.created_ms + 1 for parent in parents))
         for parent in parents:
-            parent.closed_ms = shard.created_ms
-            if parent.closed_at is None:  # one in between
-                parent.closed_at = 0
+            parent.closed_ms, parent.closed_at = shard.created_ms, 0
         after.append(shard)
     return after

@@ -66,15 +66,21 @@ class Shard:
     def parents(self) -> tuple[int, ...]:
         return tuple(parent for parent in (self.parent, self.adjacent) if parent is not None)
 
+    def sequence_number(self, offset: int) -> str:
+        """Of its record at this offset."""
+        if self.parent is None:  # the stream was made with it
+            return sequence_number(0, offset, 0)
+        return sequence_number(self.created_ms, offset, self.index)
+
     @property
     def starting_sequence_number(self) -> str:
         """Below that of its first record."""
-        return sequence_number(self.created_ms, -1, self.index)
+        return self.sequence_number(-1)
 
     @property
     def ending_sequence_number(self) -> str | None:
         """Above that of its last record; None while it is open."""
-        return None if self.closed_at is None else sequence_number(self.created_ms, self.closed_at, self.index)
+        return None if self.closed_at is None else self.sequence_number(self.closed_at)
 
     def copy(self) -> Shard:
         return Shard(

@@ -20,7 +20,7 @@ from headrace.broker.streams.definition import Mode, StreamDefinition
 from headrace.broker.streams.errors import Busy, Exists, InvalidArgument, LimitExceeded, NotStored, OnDemand
 from headrace.broker.streams.registry import Registry
 from headrace.broker.streams.reshard import check_active, not_found, reshard
-from headrace.broker.streams.resharding import Plan, plan_count, plan_merge, plan_split
+from headrace.broker.streams.resharding import plan_count, plan_merge, plan_split
 from headrace.broker.streams.shard import Shard
 from headrace.broker.streams.stream import Status, Stream
 from headrace.broker.streams.tags import with_tags
@@ -30,7 +30,7 @@ from headrace.log.errors import LogError, UnknownTopic
 
 if TYPE_CHECKING:
     from headrace.broker.settings import Settings
-    from headrace.broker.streams.reshard import MakePlan
+    from headrace.broker.streams.reshard import Check, MakePlan
     from headrace.broker.topics import Topics
     from headrace.clock import Clock
     from headrace.log.port import Log
@@ -139,7 +139,7 @@ class Streams(Alterations):
     async def split(self, stream: Stream, shard: Shard, hash_key: int) -> None:
         """The upper half begins with the hash key. Raises Busy, OnDemand, InvalidArgument, LimitExceeded, NotStored."""
 
-        def plan() -> Plan:
+        def check() -> None:
             if not shard.first_hash + 1 < hash_key < shard.last_hash:
                 raise InvalidArgument(
                     f"NewStartingHashKey {hash_key} used in SplitShard() on shard {shard.id} in stream {stream.name} under "
@@ -148,14 +148,13 @@ class Streams(Alterations):
                 )
             _check_open(stream, shard)
             self._check_shards(stream.account, stream.region, 1)
-            return plan_split(shard, hash_key, len(stream.shards))
 
-        await self._reshard(stream, plan)
+        await self._reshard(stream, check, lambda shards, _: plan_split(shard, hash_key, len(shards)))
 
     async def merge(self, stream: Stream, shard: Shard, adjacent: Shard) -> None:
         """Of neighbours. Raises Busy, OnDemand, InvalidArgument, NotStored."""
 
-        def plan() -> Plan:
+        def check() -> None:
             _check_open(stream, shard)
             _check_open(stream, adjacent)
             if shard.last_hash + 1 != adjacent.first_hash and adjacent.last_hash + 1 != shard.first_hash:
@@ -163,14 +162,13 @@ class Streams(Alterations):
                     f"Shards {shard.id} and {adjacent.id} in stream {stream.name} under account {stream.account} are not an "
                     "adjacent pair of shards eligible for merging"
                 )
-            return plan_merge(shard, adjacent, len(stream.shards))
 
-        await self._reshard(stream, plan)
+        await self._reshard(stream, check, lambda shards, _: plan_merge(shard, adjacent, len(shards)))
 
     async def update_count(self, stream: Stream, target: int) -> None:
         """Raises Busy, OnDemand, InvalidArgument, LimitExceeded, NotStored."""
 
-        def plan() -> Plan:
+        def check() -> None:
             count = len(stream.open_shards)
             wrong = ""
             if target > 2 * count:
@@ -183,17 +181,16 @@ class Streams(Alterations):
                     f"Current open shard count: {count} Target shard count: {target}"
                 )
             self._check_shards(stream.account, stream.region, target - count)
-            return plan_count(stream.open_shards, target, len(stream.shards))
 
-        await self._reshard(stream, plan)
+        await self._reshard(stream, check, lambda shards, opened: plan_count(opened, target, len(shards)))
 
-    async def _reshard(self, stream: Stream, make_plan: MakePlan) -> None:
+    async def _reshard(self, stream: Stream, check: Check, make_plan: MakePlan) -> None:
         check_active(stream)
         if stream.mode is Mode.ON_DEMAND:
             raise OnDemand(f"Request is invalid. Stream {stream.name} under account {stream.account} is in On-Demand mode.")
-        make_plan()  # what is refused, is refused before anything changes
+        check()  # what is refused, is refused before anything changes
         stream.set_status(Status.UPDATING)
-        await self._to_its_end(reshard(stream, make_plan, self._registry, self._topics, self._clock))
+        await self._to_its_end(reshard(stream, check, make_plan, self._registry, self._topics, self._clock))
 
     def _check_shards(self, account: str, region: str, more: int) -> None:
         limits = self.limits(account, region)

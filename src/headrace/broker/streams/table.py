@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from headrace.broker.streams import TABLE
 from headrace.broker.streams.consumers import ConsumerDefinition
 from headrace.broker.streams.definition import StreamDefinition, decode_stream, encode_stream
 from headrace.broker.streams.errors import NotStored
@@ -17,8 +18,6 @@ from headrace.log.errors import LogError, RecoveryFailed
 if TYPE_CHECKING:
     from headrace.broker.streams.shard import Shard
     from headrace.log.port import Log, Table
-
-TABLE = "__headrace_streams"
 
 _STREAM_PARTS = 3
 

@@ -48,8 +48,10 @@ class Refused(KinesisError):
 
     @property
     def passing(self) -> bool:
-        """It may go well in a moment."""
-        return self.code in THROTTLED or self.status >= 500
+        """It may go well in a moment. LimitExceededException says one thing of two: too many calls, or too many streams,
+        shards or consumers, which no waiting mends."""
+        too_often = self.code == "LimitExceededException" and self.reason.startswith("Rate exceeded")
+        return too_often or self.code in THROTTLED or self.status >= 500
 
 
 class NotFound(Refused):

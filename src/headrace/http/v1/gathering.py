@@ -13,7 +13,6 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Protocol
 
-from headrace.http.v1.appending import Stored
 from headrace.log.port import Durability
 
 if TYPE_CHECKING:
@@ -24,13 +23,15 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("headrace.http")
 
+Where = tuple[int, int, int]  # partition, offset and timestamp
+
 _FSYNC = Durability.FSYNC
 
 
 class Waiter(Protocol):
     """Who has brought an event."""
 
-    def stored(self, where: Stored, error: Exception | None) -> None:
+    def stored(self, where: Where, error: Exception | None) -> None:
         """It is as durable as the topic promises, or can't be made so."""
 
     def refused(self) -> None:
@@ -45,7 +46,7 @@ class _Group:
         self.events: list[Incoming] = []
         self.waiters: list[Waiter] = []
         self.size = 0
-        self.stored: list[Stored] = []
+        self.stored: list[Where] = []
 
     def tell(self, error: Exception | None) -> None:
         for waiter, where in zip(self.waiters, self.stored, strict=True):
@@ -92,13 +93,19 @@ class Gathering:
             events = group.events
             try:
                 appending.check_alive(group.topic)
-                made = appending.batch_of(partition, events, now_ms)
-                bases = [appending.append_made(made)]
-                group.stored = appending.stored(group.topic, events, (made,), bases, now_ms)
+                base = appending.append_made(appending.batch_of(partition, events, now_ms))
             except Exception:  # what it is, the general way tells each of them
                 for waiter in group.waiters:
                     waiter.refused()
                 continue
+            index = partition.index
+            if appending.rules(group.topic).append_time:
+                stamped = partition.append_time_ms
+                group.stored = [(index, offset, stamped) for offset in range(base, base + len(events))]
+            else:
+                group.stored = [
+                    (index, offset, now_ms if event[3] is None else event[3]) for offset, event in enumerate(events, base)
+                ]
             if partition.durability is _FSYNC:
                 waiting.append(group)
             else:

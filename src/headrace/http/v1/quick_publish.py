@@ -34,7 +34,8 @@ from headrace.http.v1.publish import JSON, JSON_ANSWER, NDJSON, ONE_STORED, wish
 if TYPE_CHECKING:
     from headrace.broker import Broker
     from headrace.http.v1.admission import Scope
-    from headrace.http.v1.appending import Appending, Stored
+    from headrace.http.v1.appending import Appending
+    from headrace.http.v1.gathering import Where
     from headrace.http.v1.publish import Wish
     from headrace.http.v1.shell import Shell
     from headrace.web.exchange import Exchange
@@ -86,7 +87,7 @@ class QuickPublish:
         if not UNUSUAL.isdisjoint(headers) or not self._gate.knows(headers.get(b"host", b"")):
             return None
         length = headers.get(b"content-length")
-        if length is None or len(length) > 5 or int(length) > SMALL_BYTES:
+        if length is None or len(length) > 5 or not length.isdigit() or int(length) > SMALL_BYTES:
             return None
         kind = headers.get(b"content-type", b"")
         if kind != JSON:
@@ -186,7 +187,7 @@ class _Request:
         self._at.admission.leave(self._scope)
         self._at.otherwise(exchange, self._body)
 
-    def stored(self, where: Stored, error: Exception | None) -> None:
+    def stored(self, where: Where, error: Exception | None) -> None:
         self._at.admission.leave(self._scope)
         if error is None:
             self._exchange.respond(200, JSON_ANSWER, ONE_STORED % where)

@@ -17,10 +17,10 @@ from typing import Any
 from headrace.kinesis.codec.encoding import Moment
 
 MAX_DEPTH = 16
-MAX_ITEMS = 100_000
+MAX_ITEMS = 20_000
 _SECONDS_BELOW = 95_617_584_000  # the year 5000
 _TIMESTAMP = 1
-_LIST, _MAP = 4, 5
+_BYTES, _TEXT, _LIST, _MAP = 2, 3, 4, 5
 _BREAK = object()
 
 
@@ -62,9 +62,9 @@ class _Reader:
             return number
         if major == 1:
             return -1 - number
-        if major == 2:
+        if major == _BYTES:
             return self._take(number)
-        if major == 3:
+        if major == _TEXT:
             return self._text(self._take(number))
         if major == _LIST:
             return self._list(number, depth)
@@ -116,17 +116,24 @@ class _Reader:
                     raise NotCbor("a key that is not a text")
                 found[key] = self._whole(depth)
             return found
-        if major not in (2, 3, _LIST):
-            raise NotCbor("an indefinite length in the wrong place")
-        parts: list[Any] = []
-        while (part := self.item(depth + 1)) is not _BREAK:
-            parts.append(part)
         if major == _LIST:
+            parts: list[Any] = []
+            while (part := self.item(depth + 1)) is not _BREAK:
+                parts.append(part)
             return parts
-        kind = bytes if major == 2 else str
-        if not all(isinstance(part, kind) for part in parts):
-            raise NotCbor("a piece of another kind")
-        return kind().join(parts)
+        if major in (_BYTES, _TEXT):
+            return self._joined(major, depth)
+        raise NotCbor("an indefinite length in the wrong place")
+
+    def _joined(self, major: int, depth: int) -> bytes | str:
+        """A byte string or a text in pieces, each of which is whole."""
+        pieces: list[Any] = []
+        while (first := self._take(1)[0]) != 0xFF:
+            if first >> 5 != major or first & 31 == 31:
+                raise NotCbor("a piece of another kind")
+            self.position -= 1
+            pieces.append(self.item(depth + 1))
+        return b"".join(pieces) if major == _BYTES else "".join(pieces)
 
     def _tagged(self, tag: int, depth: int) -> Any:
         value = self._whole(depth)
@@ -163,7 +170,7 @@ def encode(value: Any, *, timestamps_in_ms: bool) -> bytes:
 def _write(value: Any, pieces: list[bytes], in_ms: bool) -> None:
     if isinstance(value, str):
         data = value.encode()
-        pieces += (head(3, len(data)), data)
+        pieces += (head(_TEXT, len(data)), data)
     elif isinstance(value, bool):
         pieces.append(b"\xf5" if value else b"\xf4")
     elif isinstance(value, int):
@@ -173,7 +180,7 @@ def _write(value: Any, pieces: list[bytes], in_ms: bool) -> None:
     elif value is None:
         pieces.append(b"\xf6")
     elif isinstance(value, bytes):
-        pieces += (head(2, len(value)), value)
+        pieces += (head(_BYTES, len(value)), value)
     elif isinstance(value, dict):
         pieces.append(head(_MAP, len(value)))
         for key, inner in value.items():

@@ -13,8 +13,8 @@ Records are sent as soon as readers may see them; the high watermark wakes the s
 
 A subscription holds an offset, not records. It writes one event and waits until the peer has taken (nearly) all of it before it
 reads the next: what is unsent is one event, and up to the web server's `unsent_bytes`. What was encoded is shared with
-others (`portions`). A peer that does not read is told nothing, and cut by the web server. With `kinesis.enforce.limits` each
-subscription gets 2 MiB a second, as on AWS.
+others (`portions`). A peer that takes nothing is cut by the web server; one that takes so little that it is not done `GRACE_S`
+after the end is cut, too. With `kinesis.enforce.limits` each subscription gets 2 MiB a second, as on AWS.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ import logging
 from enum import Enum, auto
 from typing import TYPE_CHECKING, NamedTuple
 
-from headrace.broker.streams.sequence import sequence_number
 from headrace.broker.streams.shard import shard_id
 from headrace.kinesis.data.limits import BYTES_OUT, Bucket
 from headrace.kinesis.errors import RESOURCE_IN_USE, KinesisError, consumer_not_found, stream_not_found
@@ -41,6 +40,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("headrace.kinesis")
 
 HEARTBEAT_S = 5.0
+GRACE_S = 10.0
 INTERNAL_FAILURE = "InternalFailureException"  # as it is called in an event stream
 
 
@@ -61,7 +61,7 @@ class Terms(NamedTuple):
 class Subscription:
     __slots__ = (
         "_allowance", "_arrived_ms", "_beat_due", "_call", "_consumer", "_end", "_events", "_expires_s", "_held_back", "_index",
-        "_offset", "_owner", "_partition", "_sent_s", "_stream", "_timer", "_wake", "started_s",
+        "_offset", "_owner", "_partition", "_sent_s", "_start_number", "_stream", "_timer", "_wake", "started_s",
     )  # fmt: skip
 
     def __init__(
@@ -73,6 +73,7 @@ class Subscription:
         self._stream = consumer.stream
         self._index = shard.index
         self._partition = consumer.stream.partition(shard)
+        self._start_number = int(shard.starting_sequence_number)  # of what would stand before offset 0
         self._offset = offset
         self._arrived_ms = -1  # of the last record that was sent
         self._events = owner.events[call.encoding]
@@ -93,10 +94,13 @@ class Subscription:
     # --- from outside
 
     def end(self, why: End) -> None:
-        """Ends it soon, for the first reason given."""
+        """Ends it as soon as the peer has taken what it was sent, for the first reason given."""
         if self._end is None:
             self._end = why
             self._wake.set()
+            if self._timer is not None:
+                self._timer.cancel()
+            self._timer = self._owner.clock.call_later(GRACE_S, self._call.exchange.cut)
 
     async def run(self) -> None:
         """From the first byte of the answer to the last. Raises nothing but CancelledError."""
@@ -138,7 +142,7 @@ class Subscription:
                     return self._events.end(self._stream, shard)
                 if not await self._send_portion(shard):
                     if self._beat_due:
-                        await self._send(self._events.nothing(self._continuation(shard), self._behind_ms()))
+                        await self._send(self._events.nothing(self._continuation(), self._behind_ms()))
                     await self._wake.wait()
         except LogError as error:
             if self._is_over():  # a topic that was deleted can't be read
@@ -168,7 +172,7 @@ class Subscription:
         self._owner.went[self._stream.topic.name] += portion.size
         if self._allowance is not None:
             self._allowance.take(portion.size)
-        await self._send(self._events.records(portion, self._continuation(shard), self._behind_ms()))
+        await self._send(self._events.records(portion, self._continuation(), self._behind_ms()))
         return True
 
     async def _send(self, message: bytes) -> None:
@@ -181,9 +185,9 @@ class Subscription:
         else:
             await asyncio.sleep(0)
 
-    def _continuation(self, shard: Shard) -> str:
+    def _continuation(self) -> str:
         """The number of the last record that was passed: reading goes on after it."""
-        return sequence_number(shard.created_ms, self._offset - 1, shard.index)
+        return str(self._start_number + self._offset)
 
     def _behind_ms(self) -> int:
         """How old is what was sent last, if there is more."""

@@ -1,0 +1,155 @@
+"""Requests to the server, on behalf of one person.
+
+Every answer is JSON. What the server refuses is a `ServerError` with its own words; a server that does not answer is one, too.
+In read-only mode nothing but GET leaves this process (and POST to what only asks: `ASKING`).
+
+Bounds: `CONNECTIONS` at once for all pages together, `TIMEOUT_S` for an answer, `MOST_BYTES` of it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+
+CONNECTIONS = 32
+TIMEOUT_S = 15.0
+MOST_BYTES = 64 * 1024 * 1024
+ASKING = ("/trial", "/test", "/preview")  # ends of paths of POST that change nothing
+
+Params = Mapping[str, str | int | float | bool | None]
+
+
+class ServerError(Exception):
+    """What the server said, or that it said nothing. `status` is 0 then."""
+
+    def __init__(self, status: int, text: str) -> None:
+        super().__init__(text)
+        self.status = status
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    user: str
+    password: str
+
+
+GUEST = Credentials("guest", "guest")
+
+
+class Server:
+    """The server that is shown: one for the whole process."""
+
+    def __init__(self, url: str, *, read_only: bool = False, transport: httpx.AsyncBaseTransport | None = None) -> None:
+        self.url = url.rstrip("/")
+        self.read_only = read_only
+        limits = httpx.Limits(max_connections=CONNECTIONS, max_keepalive_connections=CONNECTIONS // 2)
+        self._client = httpx.AsyncClient(
+            base_url=self.url, timeout=TIMEOUT_S, limits=limits, transport=transport, trust_env=False, follow_redirects=False
+        )
+
+    def access(self, credentials: Credentials) -> Access:
+        return Access(self, self._client, credentials)
+
+    async def close(self) -> None:
+        await self._client.aclose()
+
+
+class Access:
+    def __init__(self, server: Server, client: httpx.AsyncClient, credentials: Credentials) -> None:
+        self.server = server
+        self.credentials = credentials
+        self._client = client
+        self._auth = httpx.BasicAuth(credentials.user, credentials.password)
+
+    @property
+    def read_only(self) -> bool:
+        return self.server.read_only
+
+    async def get(self, path: str, params: Params | None = None) -> Any:
+        return await self._ask("GET", path, params=params)
+
+    async def post(self, path: str, body: Any = None, params: Params | None = None) -> Any:
+        return await self._ask("POST", path, body, params)
+
+    async def put(self, path: str, body: Any = None) -> Any:
+        return await self._ask("PUT", path, body)
+
+    async def patch(self, path: str, body: Any = None) -> Any:
+        return await self._ask("PATCH", path, body)
+
+    async def delete(self, path: str, params: Params | None = None) -> Any:
+        return await self._ask("DELETE", path, params=params)
+
+    @asynccontextmanager
+    async def lines(self, path: str, params: Params | None = None) -> AsyncIterator[AsyncIterator[Any]]:
+        """An answer that is lines of JSON, one after the other: for tails and searches. Raises ServerError."""
+        headers = {"accept": "application/x-ndjson"}
+        timeout = httpx.Timeout(TIMEOUT_S, read=None)
+        try:
+            async with self._client.stream(
+                "GET", path, params=_given(params), headers=headers, auth=self._auth, timeout=timeout
+            ) as answer:
+                if answer.status_code >= 400:
+                    await answer.aread()
+                    raise _refused(answer)
+                yield (json.loads(line) async for line in answer.aiter_lines() if line)
+        except httpx.HTTPError as error:
+            raise ServerError(0, _silent(self.server.url, error)) from error
+
+    async def raw(self, path: str) -> bytes:
+        """An answer as it is. Raises ServerError."""
+        return (await self._send("GET", path, None, None)).content
+
+    async def _ask(self, method: str, path: str, body: Any = None, params: Params | None = None) -> Any:
+        answer = await self._send(method, path, body, params)
+        if not answer.content:
+            return None
+        try:
+            return answer.json()
+        except ValueError:
+            raise ServerError(answer.status_code, f"{path} answered with something else than JSON") from None
+
+    async def _send(self, method: str, path: str, body: Any, params: Params | None) -> httpx.Response:
+        if self.read_only and method != "GET" and not (method == "POST" and path.endswith(ASKING)):
+            raise ServerError(403, "this console is read-only")
+        content = None if body is None else json.dumps(body).encode()
+        headers = {} if body is None else {"content-type": "application/json"}
+        try:
+            answer = await self._client.request(
+                method, path, params=_given(params), content=content, headers=headers, auth=self._auth
+            )
+        except httpx.HTTPError as error:
+            raise ServerError(0, _silent(self.server.url, error)) from error
+        if len(answer.content) > MOST_BYTES:
+            raise ServerError(0, f"{path} answered with more than {MOST_BYTES} bytes")
+        if answer.status_code >= 400:
+            raise _refused(answer)
+        return answer
+
+
+def part(name: str) -> str:
+    """A name as a part of a path."""
+    return quote(name, safe="")
+
+
+def _given(params: Params | None) -> dict[str, str | int | float | bool]:
+    return {name: value for name, value in (params or {}).items() if value is not None}
+
+
+def _silent(url: str, error: httpx.HTTPError) -> str:
+    return f"{url} does not answer: {type(error).__name__}{f' ({error})' if str(error) else ''}"
+
+
+def _refused(answer: httpx.Response) -> ServerError:
+    try:
+        said = answer.json()
+        text = said.get("detail") or said.get("reason") or said.get("title") or answer.reason_phrase
+    except (ValueError, AttributeError):
+        text = answer.reason_phrase
+    return ServerError(answer.status_code, str(text))

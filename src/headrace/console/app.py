@@ -1,0 +1,37 @@
+"""Puts the console together: NiceGUI with its pages, behind the gate of `security`."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Collection, Sequence
+from importlib import import_module
+
+from fastapi import FastAPI
+from nicegui import ui
+from starlette.types import ASGIApp
+
+from headrace.console.access import Server
+from headrace.console.frame import Console, Page, register
+from headrace.console.security import Gate
+from headrace.console.sessions import Sessions
+
+PAGES = ("overview",)  # files of `pages`, in the order of the navigation
+RECONNECT_S = 10.0
+
+
+def make_app(server: Server, *, names: Collection[str] = ()) -> ASGIApp:
+    """The ASGI application."""
+    inner = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
+    register(Console(server, Sessions(server), _pages(), {}))
+    ui.run_with(
+        inner,
+        title="Headrace",
+        storage_secret=secrets.token_urlsafe(32),
+        reconnect_timeout=RECONNECT_S,
+        show_welcome_message=False,
+    )
+    return Gate(inner, names)
+
+
+def _pages() -> Sequence[Page]:
+    return [page for name in PAGES for page in import_module(f"headrace.console.pages.{name}").PAGES]

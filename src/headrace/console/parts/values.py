@@ -1,0 +1,91 @@
+"""Numbers, times and bytes as people read them."""
+
+from __future__ import annotations
+
+import base64
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+SHOWN_BYTES = 64 * 1024  # of one value; there is a download for more
+
+
+def size_text(size: float | None) -> str:
+    if size is None:
+        return "–"
+    for unit in ("B", "KB", "MB", "GB", "TB"):
+        if abs(size) < 1000 or unit == "TB":
+            return f"{size:.0f} {unit}" if unit == "B" or size >= 100 else f"{size:.1f} {unit}"
+        size /= 1000
+    raise AssertionError
+
+
+def count_text(count: float | None) -> str:
+    return "–" if count is None else f"{count:,.0f}"
+
+
+def rate_text(rate: float | None) -> str:
+    if rate is None:
+        return "–"
+    return f"{rate:,.0f}/s" if rate >= 10 else f"{rate:.1f}/s"
+
+
+def time_text(timestamp_ms: float | None) -> str:
+    if timestamp_ms is None or timestamp_ms < 0:
+        return "–"
+    try:
+        return datetime.fromtimestamp(timestamp_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3] + " UTC"
+    except (ValueError, OverflowError, OSError):
+        return f"{timestamp_ms:.0f} ms"
+
+
+def duration_text(seconds: float | None) -> str:
+    if seconds is None:
+        return "–"
+    for unit, size in (("d", 86_400), ("h", 3600), ("min", 60)):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{seconds:.0f} s"
+
+
+def bytes_of(event: dict[str, Any], member: str) -> bytes | None:
+    """The key or the value of an event as /v1 shows it, as its bytes."""
+    if f"{member}_base64" in event:
+        return base64.b64decode(event[f"{member}_base64"])
+    given = event.get(member)
+    if given is None:
+        return None
+    return given.encode() if isinstance(given, str) else json.dumps(given, ensure_ascii=False).encode()
+
+
+def as_format(data: bytes | None, form: str) -> str:
+    """`auto`, `json`, `text` or `hex`. Always text, whatever the bytes are; cut at SHOWN_BYTES."""
+    if data is None:
+        return "(none)"
+    shown = data[:SHOWN_BYTES]
+    cut = "" if len(shown) == len(data) else f"\n… {len(data) - len(shown):,} bytes more"
+    if form in ("auto", "json") and not cut:
+        try:
+            return json.dumps(json.loads(shown), ensure_ascii=False, indent=2)
+        except (ValueError, RecursionError):
+            if form == "json":
+                return "(this is no JSON)\n" + shown.decode("utf-8", "replace")
+    if form == "auto":
+        try:
+            return shown.decode() + cut
+        except UnicodeDecodeError:
+            form = "hex"
+    if form == "hex":
+        return _hex(shown) + cut
+    return shown.decode("utf-8", "replace") + cut
+
+
+def _hex(data: bytes) -> str:
+    lines = []
+    for start in range(0, min(len(data), 4096), 16):
+        row = data[start : start + 16]
+        readable = "".join(chr(byte) if 32 <= byte < 127 else "." for byte in row)
+        lines.append(f"{start:08x}  {row.hex(' '):<47}  {readable}")
+    if len(data) > 4096:
+        lines.append(f"… {len(data) - 4096:,} bytes more")
+    return "\n".join(lines)

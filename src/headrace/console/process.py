@@ -1,0 +1,72 @@
+"""The console's process: `python -m headrace.console.process --server URL`, on a socket of its own or on one that was given.
+
+`headrace serve` binds the socket and hands it over (`--fd`), so that the address is known before this process has even been
+started. It ends with SIGTERM, and when whoever started it is gone (`--with-parent`).
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import os
+import socket
+import sys
+import tempfile
+from pathlib import Path
+
+LOOK_S = 1.0
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="headrace console")
+    parser.add_argument("--server", required=True)
+    parser.add_argument("--fd", type=int)
+    parser.add_argument("--listen", default="127.0.0.1:8090")
+    parser.add_argument("--host-name", action="append", default=[])
+    parser.add_argument("--read-only", action="store_true")
+    parser.add_argument("--with-parent", action="store_true")
+    given = parser.parse_args(argv)
+    if given.fd is not None:
+        listening = socket.socket(fileno=given.fd)
+    else:
+        listening = socket.create_server(_address(given.listen))
+    with tempfile.TemporaryDirectory(prefix="headrace-console-") as folder:
+        os.environ["NICEGUI_STORAGE_PATH"] = str(Path(folder) / "storage")  # nothing of it outlives the process
+        asyncio.run(_serve(listening, given))
+    return 0
+
+
+def _address(text: str) -> tuple[str, int]:
+    host, _, port = text.rpartition(":")
+    return host.strip("[]") or "127.0.0.1", int(port)
+
+
+async def _serve(listening: socket.socket, given: argparse.Namespace) -> None:
+    import uvicorn
+
+    from headrace.console.access import Server
+    from headrace.console.app import make_app
+
+    app = make_app(Server(given.server, read_only=given.read_only), names=given.host_name)
+    config = uvicorn.Config(
+        app, log_config=None, access_log=False, lifespan="on", ws_max_size=1 << 20, timeout_graceful_shutdown=1
+    )
+    server = uvicorn.Server(config)
+    watch = asyncio.create_task(_watch_parent(server)) if given.with_parent else None
+    await server.serve(sockets=[listening])
+    if watch is not None:
+        watch.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await watch
+
+
+async def _watch_parent(server: object) -> None:
+    parent = os.getppid()
+    while os.getppid() == parent:  # noqa: ASYNC110  nobody tells
+        await asyncio.sleep(LOOK_S)
+    server.should_exit = True  # type: ignore[attr-defined]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

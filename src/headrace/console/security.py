@@ -1,0 +1,96 @@
+"""Who may speak to the console: whoever reaches it by its own name, from its own pages.
+
+A page of somebody else's in the same browser could send requests to a console on loopback, or open its WebSocket. So
+
+    Host     must be an address, localhost, or a name given with --host-name: otherwise a foreign name that was made to point
+             here (DNS rebinding) would share an origin with us
+    Origin   where a browser sends one, must be that of the console itself; WebSockets and everything that may change something
+             are refused with another, or with `null`
+    Sec-Fetch-Site   must not be cross-site for anything but opening a page
+
+What is refused gets 403 and one line in the log. Answers say that no other page may embed the console or read it.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import logging
+from collections.abc import Collection
+from urllib.parse import urlsplit
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+logger = logging.getLogger("headrace.console")
+
+_HEADERS = (
+    (b"x-frame-options", b"DENY"),
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"same-origin"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (
+        b"content-security-policy",
+        b"default-src 'self'; script-src 'self' 'unsafe-inline' 'unsafe-eval'; style-src 'self' 'unsafe-inline'; "
+        b"img-src 'self' data: blob:; font-src 'self' data:; connect-src 'self' ws: wss:; worker-src 'self' blob:; "
+        b"frame-ancestors 'none'; base-uri 'self'; form-action 'self'",
+    ),
+)
+
+
+class Gate:
+    """An ASGI application around another one."""
+
+    def __init__(self, app: ASGIApp, names: Collection[str] = ()) -> None:
+        self._app = app
+        self._names = frozenset(name.lower() for name in names) | {"localhost"}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] not in ("http", "websocket"):
+            await self._app(scope, receive, send)
+            return
+        why = self.refusal(scope)
+        if why is None:
+            await self._app(scope, receive, _with_headers(send) if scope["type"] == "http" else send)
+            return
+        logger.warning("refused a request: %s", why)
+        if scope["type"] == "websocket":
+            await receive()
+            await send({"type": "websocket.close", "code": 4403})
+            return
+        await send({"type": "http.response.start", "status": 403, "headers": [(b"content-type", b"text/plain; charset=utf-8")]})
+        await send({"type": "http.response.body", "body": f"Refused: {why}.\n".encode()})
+
+    def refusal(self, scope: Scope) -> str | None:
+        """Why, or None."""
+        headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
+        host = headers.get(b"host", "")
+        if not self._is_ours(host):
+            return f"Host {host[:100]!r} is not a name of this console"
+        origin = headers.get(b"origin")
+        only_looks = scope["type"] == "http" and scope["method"] in ("GET", "HEAD", "OPTIONS")
+        if origin is not None and not only_looks and urlsplit(origin).netloc.lower() != host.lower():
+            return f"Origin {origin[:100]!r} is not the console"
+        if origin is None and scope["type"] == "websocket":
+            return "a WebSocket without an Origin"
+        if headers.get(b"sec-fetch-site") == "cross-site" and headers.get(b"sec-fetch-mode") != "navigate":
+            return "asked for by a page of somebody else"
+        return None
+
+    def _is_ours(self, host: str) -> bool:
+        name = urlsplit(f"//{host}").hostname
+        if not name:
+            return False
+        try:
+            ipaddress.ip_address(name)
+        except ValueError:
+            return name in self._names
+        return True
+
+
+def _with_headers(send: Send) -> Send:
+    async def sent(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            message["headers"] = [*message.get("headers", ()), *_HEADERS]
+        await send(message)
+
+    return sent
