@@ -13,6 +13,7 @@ import json
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 from statistics import quantiles
@@ -26,6 +27,7 @@ from bench.peers import PeerError, Server, free_port
 from bench.rig import LoadError, Rig
 
 SHARDS = 4
+BATCH_SECONDS = 2.0  # of batches: a stream in memory may grow by half a GB in each
 PAGE_RECORDS = 10_000  # the most that GetRecords gives
 CONSUMERS = 5
 PER_S = 200
@@ -34,20 +36,31 @@ FETCH_BYTES = 10 << 20
 DURABILITIES = ("memory", "fsync")
 
 
-def measure_api(rig: Rig, measured: Measured, name: str, endpoint: Endpoint, stream: str) -> None:
-    """What `httpload` reaches with prepared requests."""
-    seconds, folder = rig.effort.seconds, rig.folder
+def measure_api(rig: Rig, measured: Measured, name: str, endpoint: Endpoint, stream: str) -> tuple[int, int]:
+    """What `httpload` reaches with prepared requests. Returns how many records must be in the stream now, and how many may be:
+    each load leaves one request for each connection without its answer."""
     batches, singles = kinesis_load.put_records(stream), kinesis_load.put_record(stream)
-    load(folder, endpoint, batches, 1, rig.effort.warm_seconds / 8)
+    least = most = 0
+
+    def put(requests: Sequence[bytes], connections: int, seconds: float) -> dict[str, Any]:
+        nonlocal least, most
+        each = RECORDS if requests is batches else 1
+        said = load(rig.folder, endpoint, requests, connections, seconds)
+        least += said["answers"] * each
+        most += (said["answers"] + connections) * each
+        return said
+
+    put(batches, 1, rig.effort.warm_seconds / 8)
     for connections in (1, 4):
-        said = load(folder, endpoint, batches, connections, seconds)
+        said = put(batches, connections, min(rig.effort.seconds, BATCH_SECONDS))
         measured[f"{name}_batch_{connections}"] = said["rate"] * RECORDS
         measured[f"{name}_batch_{connections}_cpu"] = said["server_cpu_us"] / RECORDS
     for connections in (1, 16):
-        load(folder, endpoint, singles, connections, rig.effort.warm_seconds / 8)
-        said = load(folder, endpoint, singles, connections, seconds)
+        put(singles, connections, rig.effort.warm_seconds / 8)
+        said = put(singles, connections, rig.effort.seconds)
         measured[f"{name}_single_{connections}"] = said["rate"]
         measured[f"{name}_single_{connections}_cpu"] = said["server_cpu_us"]
+    return least, most
 
 
 def measure_pages(rig: Rig, measured: Measured, name: str, endpoint: Endpoint, stream: str) -> None:
@@ -87,26 +100,35 @@ def measure_headrace(rig: Rig, measured: Measured) -> None:
         measure_pages(rig, measured, "headrace", endpoint, "pages")
         for durability in DURABILITIES:
             rig.create_topic(durability, SHARDS, {"durability": durability})
-            measure_api(rig, measured, durability, endpoint, durability)
-        measure_boto3(rig, measured, "fsync", endpoint, "fsync")
-        measure_kafka(rig, measured)
+            least, most = measure_api(rig, measured, durability, endpoint, durability)
+            if not least <= (there := rig.end_offsets(durability)) <= most:
+                raise LoadError(f"{durability} should have {least} to {most} records, but has {there}")
+            if durability == "fsync":
+                measure_boto3(rig, measured, durability, endpoint, durability)
+            endpoint.call("DeleteStream", StreamName=durability)
+            measure_kafka(rig, measured, endpoint, durability)
+        measure_fetch(rig, measured)
         for way in ("h2", "boto3"):
             measure_fan_out(rig, measured, endpoint, way)
 
 
-def measure_kafka(rig: Rig, measured: Measured) -> None:
-    """The same data by Kafka's protocol: batches of 500 records over four partitions, and pages of 10 MB."""
-    for durability in DURABILITIES:
-        topic = f"kafka-{durability}"
-        rig.create_topic(topic, SHARDS, {"durability": durability})
-        each = frames.batch(RECORDS // SHARDS, RECORD_BYTES)
-        request = frames.produce(topic, each, partitions=range(SHARDS), acks=-1)
-        rig.produce(topic, [request], seconds=rig.effort.warm_seconds / 8)
-        for connections in (1, 4):
-            produced = rig.produce(topic, [request], connections=connections)
-            measured[f"kafka_{durability}_batch_{connections}"] = produced.rate * RECORDS
-            share = measured[f"{durability}_batch_{connections}"] / measured[f"kafka_{durability}_batch_{connections}"]
-            measured[f"{durability}_batch_{connections}_share"] = share
+def measure_kafka(rig: Rig, measured: Measured, endpoint: Endpoint, durability: str) -> None:
+    """The same data by Kafka's protocol: batches of 500 records over four partitions."""
+    topic = f"kafka-{durability}"
+    rig.create_topic(topic, SHARDS, {"durability": durability})
+    each = frames.batch(RECORDS // SHARDS, RECORD_BYTES)
+    request = frames.produce(topic, each, partitions=range(SHARDS), acks=-1)
+    rig.produce(topic, [request], seconds=rig.effort.warm_seconds / 8)
+    for connections in (1, 4):
+        produced = rig.produce(topic, [request], connections=connections, seconds=min(rig.effort.seconds, BATCH_SECONDS))
+        measured[f"kafka_{durability}_batch_{connections}"] = produced.rate * RECORDS
+        share = measured[f"{durability}_batch_{connections}"] / measured[f"kafka_{durability}_batch_{connections}"]
+        measured[f"{durability}_batch_{connections}_share"] = share
+    endpoint.call("DeleteStream", StreamName=topic)
+
+
+def measure_fetch(rig: Rig, measured: Measured) -> None:
+    """By Kafka's protocol what GetRecords gives, 10 MB at a time."""
     end = rig.end_offsets("pages")
     fetched = rig.fetch([frames.fetch("pages", max_bytes=FETCH_BYTES)], step=0, end=end)
     measured["kafka_page"] = fetched.record_mb_per_s * 1e6 / RECORD_BYTES

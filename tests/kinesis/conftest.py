@@ -48,7 +48,7 @@ class Answer:
     @property
     def error(self) -> tuple[int, str, str | None]:
         found = self.json
-        return self.status, found["__type"], found.get("message")
+        return self.status, found["__type"], found.get("message", found.get("Message"))
 
 
 @pytest.fixture(scope="session")

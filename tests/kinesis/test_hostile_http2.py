@@ -235,7 +235,6 @@ def test_a_flood_ends_the_connection_and_costs_no_memory(flood, connect, server)
     assert server.memory_bytes() < before + 40 * MIB
 
 
-@pytest.mark.xfail(reason="the bound is for each answer, not for all of them", strict=False)
 def test_answers_that_nobody_takes_are_bounded_for_a_whole_connection(connect, server):
     """A hundred streams ask for the same page of 8 MiB and open no window for it."""
     client = Client(server.kinesis)

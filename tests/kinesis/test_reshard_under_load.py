@@ -8,7 +8,7 @@ import time
 
 from tests.kinesis.campaign.campaign import Campaign
 
-SECONDS = 5.0
+SECONDS = 4.0
 SEED = 20250216
 
 

@@ -344,3 +344,16 @@ def test_while_too_much_waits_those_that_take_nothing_are_cut_early() -> None:
         connection.sendall(GET)
         wait_until(lambda: noted.gone)  # and not after stalled_s, which is 30
         wait_until(lambda: made.server.open_connections == 0)
+
+
+def test_while_almost_all_places_are_taken_idle_connections_make_room_sooner() -> None:
+    limits = Limits(connections=4, crowded_idle_s=0.2)
+    with serving(echo, limits) as made:
+        opened = [made.connect() for _ in range(4)]
+        for connection in opened[:2]:
+            connection.sendall(GET)
+            assert read_answer(connection)[0] == 200
+        assert [read_all(connection) for connection in opened] == [b""] * 4  # closed, also those that said nothing
+        with made.connect() as late:
+            late.sendall(GET)
+            assert read_answer(late)[0] == 200

@@ -15,7 +15,7 @@ from headrace.console.frame import Console, Page, register
 from headrace.console.security import Gate
 from headrace.console.sessions import Sessions
 
-PAGES = ("overview",)  # files of `pages`, in the order of the navigation
+PAGES = ("overview", "topics")  # files of `pages`, in the order of the navigation
 RECONNECT_S = 10.0
 
 

@@ -31,6 +31,13 @@ class KinesisError(Exception):
         self.message = message
         self.status = status
 
+    def body(self, namespace: str = "") -> dict[str, str]:
+        """What an answer says of it. AWS writes the message of one of them with a capital letter."""
+        said = {"__type": namespace + self.code}
+        if self.message is not None:
+            said["Message" if self.code == SERIALIZATION else "message"] = self.message
+        return said
+
 
 def invalid_argument(message: str) -> KinesisError:
     return KinesisError(INVALID_ARGUMENT, message)

@@ -143,9 +143,7 @@ class RawCall:
         self.exchange.respond(error.status, headers, self.error_body(error))
 
     def error_body(self, error: KinesisError) -> bytes:
-        kind = RPC_NAMESPACE + error.code if self.encoding is Encoding.RPC else error.code
-        body = {"__type": kind} if error.message is None else {"__type": kind, "message": error.message}
-        return encode(body, self.encoding)
+        return encode(error.body(RPC_NAMESPACE if self.encoding is Encoding.RPC else ""), self.encoding)
 
     def headers(self, content_type: bytes | None = None) -> Headers:
         """The headers of an answer, in the encoding of the request or with another content type (an event stream's)."""

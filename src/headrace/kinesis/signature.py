@@ -38,6 +38,7 @@ MAX_SIGNED_HEADERS = 64
 UNSIGNED = "UNSIGNED-PAYLOAD"
 _MOMENT = re.compile(r"\d{8}T\d{6}Z", re.ASCII)
 _SPACES = re.compile(r"\s+")
+_SEPARATORS = re.compile(r"[, ]+")
 _QUERY_PARTS = ("X-Amz-Algorithm", "X-Amz-Credential", "X-Amz-Signature", "X-Amz-SignedHeaders", "X-Amz-Date")
 
 
@@ -149,12 +150,10 @@ def _claim_of(exchange: Exchange, pairs: list[tuple[str, str]]) -> _Claim:
 
 
 def _claim_in_header(exchange: Exchange, header: str) -> _Claim:
-    algorithm, _, rest = header.partition(" ")
-    if algorithm != ALGORITHM:
-        raise _incomplete(f"Unsupported AWS 'algorithm': '{algorithm[:100]}'")
+    algorithm, *rest = [part for part in _SEPARATORS.split(header) if part] or [""]
     parts: dict[str, str] = {}
-    for part in rest.split(","):
-        name, _, value = part.strip().partition("=")
+    for part in rest:
+        name, _, value = part.partition("=")
         parts[name] = value
     missing = "".join(
         f"Authorization header requires '{name}' parameter. "
@@ -166,6 +165,8 @@ def _claim_in_header(exchange: Exchange, header: str) -> _Claim:
         missing += "Authorization header requires existence of either a 'X-Amz-Date' or a 'Date' header. "
     if missing:
         raise _incomplete(f"{missing}Authorization={header[:2000]}")
+    if algorithm != ALGORITHM:
+        raise _incomplete(f"Unsupported AWS 'algorithm': '{algorithm[:100]}'")
     when = moment.decode("latin-1") or _from_http_date((exchange.header(b"date") or b"").decode("latin-1"))
     return _Claim(_scope(parts["Credential"]), _signed_headers(parts["SignedHeaders"]), parts["Signature"], when, False)
 

@@ -3,7 +3,7 @@ other services that programs around Kinesis need on the same port (`caller_ident
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from xml.sax.saxutils import escape
 
 from headrace.kinesis import cloudwatch
@@ -45,7 +45,8 @@ class Strangers:
             headers = [*self.ids(), (b"content-type", b"application/json"), *_allow(origin)]
             exchange.respond(404, headers, encode(said, Encoding.JSON))
         elif not body:
-            self.refuse(exchange, serialization() if operation is not None else unknown_operation(), origin)
+            error = serialization() if operation is not None else unknown_operation()
+            self.refuse(exchange, error, origin, encoding=Encoding.CBOR)  # so AWS does
         elif b"." in target:
             headers = [*self.ids(), (b"x-amzn-errortype", b"UnknownOperationException"), *_allow(origin)]
             exchange.respond(404, headers, b"<UnknownOperationException/>\n")
@@ -56,17 +57,22 @@ class Strangers:
         """Nobody knows what it wants."""
         self.refuse(exchange, KinesisError(ACCESS_DENIED, UNDETERMINED, 403), origin, xml=True)
 
-    def refuse(self, exchange: Exchange, error: KinesisError, origin: bytes, *, xml: bool = False) -> None:
+    def refuse(
+        self,
+        exchange: Exchange,
+        error: KinesisError,
+        origin: bytes,
+        *,
+        xml: bool = False,
+        encoding: Encoding = Encoding.JSON,
+    ) -> None:
         headers = [*self.ids(), (b"x-amzn-errortype", error.code.encode()), *_allow(origin)]
         if xml:
             text = f"<{error.code}>\n  <Message>{escape(error.message or '')}</Message>\n</{error.code}>\n"
             exchange.respond(error.status, headers, text.encode())
             return
-        headers.append((b"content-type", Encoding.JSON.content_type))
-        body: dict[str, Any] = {"__type": error.code}
-        if error.message is not None:
-            body["message"] = error.message
-        exchange.respond(error.status, headers, encode(body, Encoding.JSON))
+        headers.append(encoding.header)
+        exchange.respond(error.status, headers, encode(error.body(), encoding))
 
     def _caller_identity(self, exchange: Exchange, origin: bytes, body: bytes) -> None:
         try:

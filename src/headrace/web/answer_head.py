@@ -34,6 +34,11 @@ def status_line(status: int) -> bytes:
 
 def header_lines(headers: Sequence[Header]) -> bytes:
     """Without those of FRAMING. Raises ValueError if one would end its line."""
+    return split_headers(headers)[0]
+
+
+def split_headers(headers: Sequence[Header]) -> tuple[bytes, bool]:
+    """The same, and whether there are any of FRAMING."""
     lines: list[bytes] = []
     count = 0
     for name, value in headers:
@@ -43,7 +48,7 @@ def header_lines(headers: Sequence[Header]) -> bytes:
     joined = b"".join(lines)
     if joined.count(b"\n") != count or joined.count(b"\r") != count or b"\0" in joined:
         raise ValueError("a header holds CR, LF or NUL")
-    return joined
+    return joined, count != len(headers)
 
 
 def date(seconds: float) -> bytes:

@@ -80,5 +80,5 @@ class FirstBytes(Connection):
         connection.data_received(seen)
 
     def tick(self, now: float) -> None:
-        if now - self.opened_s > self.server.limits.head_s:
+        if now - self.opened_s > self.server.silent_s:
             self.refuse("it said nothing")

@@ -145,7 +145,7 @@ class Http1Ending(Connection):
             if self.head_bytes and not self.body_left:
                 if now - self.head_began_s > limits.head_s:
                     self.refuse_bytes(408, "the head of a request takes too long")
-            elif now - self.moved_s > (limits.body_s if self.body_left else limits.idle_s):
+            elif now - self.moved_s > (limits.body_s if self.body_left else self.server.idle_s):
                 self.close()
         elif self.half_closed:
             self._look_whether_there()

@@ -18,6 +18,7 @@ from headrace.web.answer_head import (
     LENGTHS,
     NO_BODY,
     header_lines,
+    split_headers,
     status_line,
 )
 from headrace.web.exchange import Address, Exchange, Header
@@ -56,18 +57,19 @@ class Http1Exchange(Exchange):
             return
         if self.answering:
             raise RuntimeError("the answer has begun already")
-        lines = header_lines(headers)
+        lines, framing = split_headers(headers)
         alone = status in NO_BODY or self.method == b"HEAD"
         size = len(body)
-        if size > JOINED_BYTES and not connection.server.can_send(size):
+        if size > JOINED_BYTES and not alone and not connection.server.can_send(size):
             connection.server.refusals.note(self.peer, "too much waits for peers that do not read", connection.server.now)
             connection.keep_alive = False
             status, lines, body, size = 503, b"", b"", 0
-        for name, value in headers:
-            if name == b"connection":
-                connection.keep_alive &= value.lower() != b"close"
-            elif name == b"content-length" and alone and not size:
-                size = int(value)
+        if framing:
+            for name, value in headers:
+                if name == b"connection":
+                    connection.keep_alive &= value.lower() != b"close"
+                elif name == b"content-length" and alone and not size:
+                    size = int(value)
         if (status in NO_BODY and not size) or status == 204:
             length = b"\r\n"
         else:

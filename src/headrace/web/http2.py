@@ -358,7 +358,7 @@ class Http2Connection(Http2Control):
             if self._head is not None or self._unread or not self.settings_seen:
                 if silent > limits.head_s:
                     self._fail(Http2Error(Code.NO_ERROR, "the head of a request takes too long"))
-            elif silent > limits.idle_s:
+            elif silent > self.server.idle_s:
                 self.shut_down()
             return
         for exchange in tuple(self.exchanges.values()):

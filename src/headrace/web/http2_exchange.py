@@ -86,10 +86,10 @@ class Http2Exchange(Exchange):
         if self.answering:
             raise RuntimeError("the answer has begun already")
         size = len(body)
-        if size > MAX_FRAME_BYTES * 4 and not connection.server.can_send(size):
+        alone = status in NO_BODY or self.method == b"HEAD"
+        if size > MAX_FRAME_BYTES * 4 and not alone and not connection.server.can_send(size):
             connection.server.refusals.note(self.peer, "too much waits for peers that do not read", connection.server.now)
             status, headers, body, size = 503, (), b"", 0
-        alone = status in NO_BODY or self.method == b"HEAD"
         block = connection.head_begin + status_block(status) + connection.date_block() + header_block(headers)
         if alone and not size:
             for name, value in headers:
@@ -114,6 +114,7 @@ class Http2Exchange(Exchange):
             self.unsent = size
             connection.server.queued_bytes += size
             self.ending = True
+            self.on_gone = None  # the handler is done
             self.sent_s = connection.server.now
             connection.wants_to_send(self)
 
@@ -168,6 +169,7 @@ class Http2Exchange(Exchange):
             self.cut()
             raise RuntimeError("the body is shorter than its content-length")
         self.ending = True
+        self.on_gone = None  # the handler is done
         connection.wants_to_send(self)
 
     @property

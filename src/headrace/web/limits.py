@@ -29,6 +29,9 @@ class Limits:
     idle_s: float = 120.0
     """Between an answer and the next request of the same connection. Beyond: closed; HTTP/2 says GOAWAY before."""
 
+    crowded_idle_s: float = 5.0
+    """Instead of `idle_s`, and of `head_s` for who has said nothing, while more than nine tenths of `connections` are open."""
+
     body_s: float = 30.0
     """Without a byte of a body that is waited for. Beyond: 408 and closed, or cut if the answer has begun; in HTTP/2 the
     stream is reset."""

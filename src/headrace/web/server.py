@@ -41,7 +41,9 @@ class WebServer:
         self.turned_away_total = 0  # because `connections` of them were open
         self.collecting_bytes = 0
         self.queued_bytes = 0  # with streams of HTTP/2
-        self.patience_s = self.limits.stalled_s
+        self.patience_s = self.limits.stalled_s  # with peers that do not read
+        self.idle_s = self.limits.idle_s
+        self.silent_s = self.limits.head_s  # with connections that have not said anything
         self.blocked: set[Connection] = set()  # their transports take nothing more
         self._connections: set[Connection] = set()
         self._server: asyncio.Server | None = None
@@ -140,7 +142,7 @@ class WebServer:
     def _look(self) -> None:
         self._looking = None
         self._tell_time()
-        self.patience_s = self.limits.stalled_s if self.can_send(0) else self.limits.crowded_s
+        self._have_patience()
         for connection in tuple(self._connections):
             try:
                 connection.tick(self.now)
@@ -149,6 +151,14 @@ class WebServer:
                 connection.cut()
         if self._connections:
             self._looking = asyncio.get_running_loop().call_later(LOOK_S, self._look)
+
+    def _have_patience(self) -> None:
+        """Less of it while places, or memory for answers, are scarce."""
+        limits = self.limits
+        self.patience_s = limits.stalled_s if self.can_send(0) else min(limits.stalled_s, limits.crowded_s)
+        crowded = len(self._connections) * 10 > limits.connections * 9
+        self.idle_s = min(limits.idle_s, limits.crowded_idle_s) if crowded else limits.idle_s
+        self.silent_s = min(limits.head_s, limits.crowded_idle_s) if crowded else limits.head_s
 
     def _tell_time(self) -> None:
         self.now = asyncio.get_running_loop().time()

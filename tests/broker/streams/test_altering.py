@@ -33,6 +33,20 @@ def test_retention_is_made_longer_and_shorter(site: Site) -> None:
     assert stream.topic.config["max.message.bytes"] == str(MAX_BATCH_BYTES)  # the rest stays
 
 
+def test_segments_are_as_long_as_a_24th_of_retention_unless_somebody_chose_otherwise(site: Site) -> None:
+    stream = site.make()
+    assert stream.topic.config["segment.ms"] == "3600000"
+    site.run(site.streams.increase_retention(stream, 48))
+    assert stream.topic.config["segment.ms"] == "7200000"
+    site.run(site.topics.configure("s", lambda before: {**before, "segment.ms": "1000000"}))
+    site.run(site.streams.decrease_retention(stream, 24))
+    assert stream.topic.config["segment.ms"] == "1000000"
+    for name, config in (("plain", {}), ("kept", {"retention_ms": "-1"})):
+        site.rig.create(name, 1, **config)
+        site.run(site.streams.decrease_retention(site.find(name), 48))
+        assert dict(site.find(name).topic.config) == {"retention.ms": "172800000"}
+
+
 @pytest.mark.parametrize(
     ("longer", "hours", "text"),
     [

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from tests.broker.streams.conftest import ACCOUNT, HALF, REGION, Site, check_shape, put_record
 
 from headrace.broker.streams.definition import Mode
 from headrace.broker.streams.errors import Busy, InvalidArgument, NotFound, NotStored, OnDemand
+from headrace.broker.streams.reshard import LARGE
 from headrace.broker.streams.shard import uniform_ranges
 from headrace.broker.streams.stream import Status
 from headrace.log.errors import PartitionSealed
@@ -180,6 +182,33 @@ def test_the_marker_of_a_transaction_comes_behind_the_end_of_a_closed_shard(site
     assert partition.last_stable_offset == 2
     site.crash()
     assert site.find().shards[0].closed_at == 1
+
+
+def test_a_shard_closes_when_it_is_sealed_and_not_when_that_was_asked_for(held: Site) -> None:
+    stream = held.make()
+    task = held.task(held.streams.split(stream, stream.shards[0], HALF))
+    held.rig.advance(5)
+    now_ms = held.rig.clock.now_ms()
+    held.rig.call(lambda: stream.topic.partitions[0].append(held.rig.batch(b"x")))
+    finish(held, task)
+    assert [shard.created_ms >= now_ms for shard in stream.shards] == [False, True, True]
+    assert (stream.shards[0].closed_ms or 0) >= now_ms
+    check_shape(stream)
+
+
+def test_many_shards_are_planned_beside_the_event_loop(monkeypatch: pytest.MonkeyPatch, site: Site) -> None:
+    threads = []
+
+    async def to_thread(work: Any) -> Any:
+        threads.append(work)
+        return work()
+
+    monkeypatch.setattr(asyncio, "to_thread", to_thread)
+    stream = site.make(shards=LARGE)
+    site.run(site.streams.update_count(stream, 2 * LARGE))
+    assert len(threads) == 1
+    assert [(shard.first_hash, shard.last_hash) for shard in stream.open_shards] == uniform_ranges(2 * LARGE)
+    check_shape(stream)
 
 
 # --- two at once

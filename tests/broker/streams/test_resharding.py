@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.broker.streams.resharding import Plan, carried_out, plan_count, plan_merge, plan_split
+from headrace.broker.streams.resharding import Plan, carried_out, plan_count, plan_merge, plan_split, postpone
 from headrace.broker.streams.shard import HASH_KEYS, Shard, uniform_ranges, uniform_shards
 
 
 def after(plan: Plan, shards: list[Shard], now_ms: int = 5000) -> list[Shard]:
-    return carried_out(plan, shards, now_ms, lambda index: 100 + index)
+    return carried_out(plan, shards, now_ms)
 
 
 def open_of(shards: list[Shard]) -> list[Shard]:
@@ -57,7 +57,7 @@ def check_lineage(shards: list[Shard]) -> None:
 
 def test_a_split_closes_one_and_opens_two() -> None:
     shards = after(plan_split(Shard(0, 0, HASH_KEYS - 1, 1000), 77, 1), [Shard(0, 0, HASH_KEYS - 1, 1000)])
-    assert (shards[0].closed_at, shards[0].closed_ms) == (100, 5000)
+    assert (shards[0].closed_at, shards[0].closed_ms) == (0, 5000)
     assert [(s.index, s.first_hash, s.last_hash, s.parent, s.adjacent, s.created_ms, s.closed_at) for s in shards[1:]] == [
         (1, 0, 76, 0, None, 5000, None),
         (2, 77, HASH_KEYS - 1, 0, None, 5000, None),
@@ -68,7 +68,7 @@ def test_a_merge_closes_two_and_opens_one_in_either_order() -> None:
     low, high = uniform_shards(2, 1000)
     for one, two in ((low, high), (high, low)):
         shards = after(plan_merge(one, two, 2), [low, high])
-        assert [shard.closed_at for shard in shards] == [100, 101, None]
+        assert [shard.closed_at for shard in shards] == [0, 0, None]
         new = shards[2]
         assert (new.first_hash, new.last_hash, new.parent, new.adjacent) == (0, HASH_KEYS - 1, one.index, two.index)
 
@@ -134,9 +134,18 @@ def test_from_any_ranges_equal_ones_come_out_with_a_sound_lineage(borders: set[i
     assert len(ranges(shards)) == target
     if before != uniform_ranges(len(before)):
         assert ranges(shards) == uniform_ranges(target)
-    assert all(
-        shard.closed_at == (100 + shard.index if shard.index < len(before) else 0) for shard in shards if not shard.is_open
-    )
+
+
+def test_a_plan_that_is_carried_out_later_keeps_its_order() -> None:
+    shards = uniform_shards(4, 1000)
+    plan = plan_count(shards, 5, 4)
+    shards = after(plan, shards, now_ms=5000)
+    postpone(plan, shards, 70)
+    check_lineage(shards)
+    assert {shard.created_ms for shard in shards[4:]} == {5070, 5071}
+    assert [shard.closed_ms for shard in shards[:4]] == [5070] * 4
+    postpone(plan, shards, -5)  # the clock went back
+    assert [shard.closed_ms for shard in shards[:4]] == [5070] * 4
 
 
 def test_nothing_to_do_is_an_empty_plan() -> None:

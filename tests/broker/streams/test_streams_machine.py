@@ -181,7 +181,7 @@ class StreamsMachine(RuleBasedStateMachine):
         else:
             target = 1 + number % min(MAX_SHARDS, 2 * len(opened))
             plan, work = plan_count(opened, target, len(shards)), streams.update_count(stream, target)
-        after = shape_of(carried_out(plan, shards, 0, lambda index: 0))
+        after = shape_of(carried_out(plan, shards, 0))
         busy = stream.status is not Status.ACTIVE
         task = self.site.task(work)
         if busy:

@@ -6,11 +6,13 @@ import asyncio
 import base64
 import json
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from headrace.broker.vhosts.users import Permissions
 from headrace.http.app import Door
 from headrace.http.v1.quick_publish import QuickPublish
 from headrace.log.errors import ReadOnly
@@ -252,6 +254,25 @@ def test_a_peer_that_goes_before_its_body_is_there_gives_its_place_back(tmp_path
         connection.close()
         await until(lambda: admission.streams == 0)
         assert (admission.working, rig.quick.patience._waiters) == (0, {})
+
+    run(tmp_path, test)
+
+
+def test_who_loses_a_permission_is_refused_from_then_on(tmp_path: Path) -> None:
+    async def test(rig: Rig) -> None:
+        connection = await rig.connect()
+        users = rig.broker.vhosts.users
+        guest = users.get("guest")
+        assert guest is not None
+        statuses = []
+        for write in (".*", f"^{GENERAL}$", ".*"):
+            users.put(replace(guest, permissions={"/": Permissions(write=write)}))
+            connection.send(request(QUICK, _json()))
+            statuses.append((await connection.answer())[0].split()[1])
+        assert statuses == [b"200", b"403", b"200"]
+        assert len(rig.handed_on) == 1
+        users.put(guest)
+        connection.close()
 
     run(tmp_path, test)
 

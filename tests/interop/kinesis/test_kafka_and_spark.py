@@ -83,6 +83,7 @@ def test_a_kafka_consumer_reads_what_boto3_put(boto: Any, bootstrap: str, make_s
         message = shown[entry["PartitionKey"]]
         assert message.value() == entry["Data"]
         assert shard_id(message.partition()) == result["ShardId"]
+        assert result["SequenceNumber"] == str(message.offset() + 1)
         given = entry.get("ExplicitHashKey")
         assert message.headers() == (None if given is None else [("kinesis.explicit-hash-key", given.encode())])
     for shard in range(3):
@@ -119,6 +120,9 @@ def test_a_group_finds_the_partitions_of_a_reshard_and_reads_each_key_in_order(
     read_until(12)
     consumer.close()
     assert found == {b"k%d" % k: [0, 1] for k in range(6)}
+    last = boto.put_record(StreamName=name, Data=b"2", PartitionKey="k0")
+    numbers = [record["SequenceNumber"] for record in read_kinesis(boto, name, int(last["ShardId"][-12:]), 1)]
+    assert [int(number) % 2**64 for number in numbers] == list(range(1, len(numbers) + 1))  # the offset is still in it
 
 
 # --- Kafka in, Kinesis out

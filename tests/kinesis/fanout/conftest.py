@@ -14,7 +14,6 @@ from botocore.eventstream import EventStreamBuffer
 from headrace.broker import Broker
 from headrace.broker.settings import Settings
 from headrace.broker.streams.consumers import Consumer
-from headrace.broker.streams.shard import Shard
 from headrace.broker.streams.stream import Stream
 from headrace.kinesis.codec.bodies import decode, encode
 from headrace.kinesis.codec.encoding import Encoding
@@ -32,11 +31,6 @@ T = TypeVar("T")
 ACCOUNT, REGION = "123456789012", "us-east-1"
 SHARD = "shardId-000000000000"
 HORIZON = {"Type": "TRIM_HORIZON"}
-
-
-def number_of(shard: Shard, offset: int) -> str:
-    """The sequence number of the record at this offset."""
-    return str(int(shard.starting_sequence_number) + offset + 1)
 
 
 class Peer:

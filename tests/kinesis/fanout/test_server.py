@@ -17,6 +17,7 @@ from botocore.config import Config
 from botocore.eventstream import EventStreamBuffer
 from botocore.exceptions import ClientError, EventStreamError
 from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from headrace.testing import HeadraceServer, wait_until
 
@@ -142,6 +143,21 @@ def test_what_kafka_writes_is_pushed(server, client, make_stream):
     producer.produce(name, None)
     producer.flush(20)
     assert take(events, 101) == [*(b"%d" % number for number in range(100)), b""]
+
+
+def test_a_topic_that_kafka_made_is_pushed(server, client):
+    name = f"made-by-kafka-{uuid.uuid4().hex[:8]}"
+    admin = AdminClient({"bootstrap.servers": server.kafka})
+    admin.create_topics([NewTopic(name, 2, 1)])[name].result(20)
+    producer = Producer({"bootstrap.servers": server.kafka})
+    producer.produce(name, b"before", key=b"k", partition=1)
+    producer.flush(20)
+    arn = client.describe_stream_summary(StreamName=name)["StreamDescriptionSummary"]["StreamARN"]
+    events = iter(subscribe(client, register(client, arn), shard="shardId-000000000001"))
+    assert take(events, 1) == [b"before"]
+    producer.produce(name, b"after", key=b"k", partition=1)
+    producer.flush(20)
+    assert take(events, 1) == [b"after"]
 
 
 def test_a_transaction_is_pushed_when_it_is_committed_and_never_when_it_is_not(server, client, make_stream):

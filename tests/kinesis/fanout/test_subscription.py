@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.kinesis.fanout.conftest import ACCOUNT, HORIZON, SHARD, number_of
+from tests.kinesis.fanout.conftest import ACCOUNT, HORIZON, SHARD
 
 from headrace.kinesis.codec.encoding import Encoding, Moment
 from headrace.kinesis.fanout.subscription import HEARTBEAT_S
@@ -28,7 +28,7 @@ def test_an_event_in_json_has_every_member(stage):
     offset = stage.put(stream, b"one")
     made_ms = stage.clock.now_ms()
     peer = stage.subscribe(stage.consumer(stream))
-    number = number_of(stream.shards[0], offset)
+    number = stream.shards[0].sequence_number(offset)
     headers, event = peer.messages[1]
     assert headers == {
         ":event-type": "SubscribeToShardEvent",
@@ -48,7 +48,7 @@ def test_an_event_in_cbor_has_every_member(stage):
     stream = stage.stream()
     offset = stage.put(stream, b"\x00\xff")
     peer = stage.subscribe(stage.consumer(stream), encoding=Encoding.CBOR)
-    number = number_of(stream.shards[0], offset)
+    number = stream.shards[0].sequence_number(offset)
     assert [headers[":content-type"] for headers, _ in peer.messages] == ["application/x-amz-cbor-1.1"] * 2
     event = peer.events[0]
     arrived = event["Records"][0].pop("ApproximateArrivalTimestamp")
@@ -87,7 +87,7 @@ def test_it_begins_where_the_position_says(stage):
     between_s = stage.clock.now_ms() / 1000
     stage.advance(10)
     second = stage.put(stream, b"1", b"2")
-    number = number_of(stream.shards[0], second)
+    number = stream.shards[0].sequence_number(second)
     positions = {
         "horizon": HORIZON,
         "at": {"Type": "AT_SEQUENCE_NUMBER", "SequenceNumber": number},
@@ -111,7 +111,7 @@ def test_it_begins_where_the_position_says(stage):
 def test_what_retention_took_is_passed_over(stage):
     stream = stage.stream()
     stage.put(stream, b"0", b"1", b"2")
-    number = number_of(stream.shards[0], 0)
+    number = stream.shards[0].sequence_number(0)
     stage.put(stream, b"3")
     stage.run(stream.topic.partitions[0].trim(3))
     peer = stage.subscribe(stage.consumer(stream), {"Type": "AT_SEQUENCE_NUMBER", "SequenceNumber": number})
@@ -152,7 +152,7 @@ def test_an_idle_subscription_says_that_it_lives(stage):
             == [
                 {
                     "Records": [],
-                    "ContinuationSequenceNumber": number_of(stream.shards[0], offset),
+                    "ContinuationSequenceNumber": stream.shards[0].sequence_number(offset),
                     "MillisBehindLatest": 0,
                 }
             ]

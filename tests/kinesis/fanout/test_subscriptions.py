@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
-from tests.kinesis.fanout.conftest import ACCOUNT, HORIZON, REGION, SHARD, number_of
+from tests.kinesis.fanout.conftest import ACCOUNT, HORIZON, REGION, SHARD
 
 from headrace.kinesis.codec.encoding import Encoding
-from headrace.kinesis.fanout import portions
 from headrace.kinesis.fanout.subscription import GRACE_S, HEARTBEAT_S
 from headrace.kinesis.fanout.subscriptions import EVENT_BYTES, HOLD_S, LEAST_EVENT_BYTES, UNSENT_BYTES
 
@@ -146,12 +147,12 @@ def test_numbers_that_do_not_belong_there_are_refused(stage):
     def told(number):
         return refused(stage, asked(consumer, {"Type": "AT_SEQUENCE_NUMBER", "SequenceNumber": number}, first.id))
 
-    assert told(number_of(second, 0)) == (
+    assert told(second.sequence_number(0)) == (
         400,
         "InvalidArgumentException",
         f"Invalid StartingSequenceNumber. It encodes {second.id}, while it was used in a call to a shard with {first.id}",
     )
-    number = number_of(first, 5)  # there are no five records
+    number = first.sequence_number(5)  # there are no five records
     status, kind, message = told(number)
     assert (status, kind) == (400, "InvalidArgumentException")
     assert message.startswith(f"StartingSequenceNumber {number} used in SubscribeToShard on shard {first.id} in stream orders")
@@ -208,6 +209,24 @@ def test_what_is_deleted_while_the_position_is_found_is_refused(stage, monkeypat
         stage.advance(0.01)
     assert peer.error[:2] == (400, "ResourceNotFoundException")
     assert peer.error[2].startswith(deleted.capitalize())
+
+
+def test_a_peer_that_leaves_while_its_position_is_found_begins_nothing(stage, monkeypatch):
+    consumer = stage.consumer(stage.stream())
+    found = stage.call(asyncio.Event)
+
+    async def slow(*_, **__):
+        await found.wait()
+        return 0
+
+    monkeypatch.setattr("headrace.kinesis.fanout.subscribing.starting_offset", slow)
+    peer = stage.subscribe(consumer)
+    stage.call(peer.leave)
+    stage.call(found.set)
+    stage.settle()
+    assert not peer.started
+    assert len(stage.subscriptions) == 0
+    assert stage.subscribe(consumer).status == 200
 
 
 def test_a_server_that_stops_takes_no_new_one(stage):
@@ -309,73 +328,3 @@ def test_limits_hold_each_consumer_to_two_mebibytes_a_second(make_stage):
         seen.append([len(peer.data) for peer in peers])
         stage.advance(1)
     assert seen == [[3, 3], [5, 5], [7, 7], [9, 9]]  # three, because the last of them may leave a debt
-
-
-# --- read once for all
-
-
-@pytest.fixture
-def reads(monkeypatch):
-    """Where pages were read that were not known yet."""
-    found: list[int] = []
-    read = portions.read_records
-
-    async def counted(stream, shard, offset, **more):
-        found.append(offset)
-        return await read(stream, shard, offset, **more)
-
-    monkeypatch.setattr(portions, "read_records", counted)
-    return found
-
-
-def test_five_consumers_of_a_shard_read_and_encode_once(stage, reads):
-    stream = stage.stream()
-    peers = [stage.subscribe(stage.consumer(stream, f"c{number}")) for number in range(5)]
-    for number in range(10):
-        stage.put(stream, b"%d" % number)
-    assert [peer.data for peer in peers] == [[b"%d" % number for number in range(10)]] * 5
-    assert reads == list(range(10))
-
-
-def test_each_encoding_is_read_for_itself(stage, reads):
-    stream = stage.stream()
-    peers = [stage.subscribe(stage.consumer(stream, each.name), encoding=each) for each in Encoding]
-    stage.put(stream, b"one")
-    assert [peer.data for peer in peers] == [[b"one"]] * 3
-    assert reads == [0, 0, 0]
-
-
-def test_what_is_kept_of_pages_is_bounded(stage):
-    stream = stage.stream()
-    stage.subscribe(stage.consumer(stream))
-    kept = stage.subscriptions.portions
-    kept._max_bytes = 100_000
-    for number in range(20):
-        stage.put(stream, b"%d" % number * 10_000)
-    assert 1 < len(kept._kept) < 10
-    assert kept._bytes == sum(len(portion.encoded) for portion in kept._kept.values()) <= 100_000
-    late = stage.subscribe(stage.consumer(stream, "late"))
-    assert late.data == [b"%d" % number * 10_000 for number in range(20)]
-
-
-def test_a_page_without_records_is_not_remembered(stage):
-    stream = stage.stream()
-    shard = stream.shards[0]
-
-    def page():
-        return stage.run(portions_kept.get(stream, shard, 0, Encoding.JSON, EVENT_BYTES))
-
-    portions_kept = portions.Portions()
-    assert page().count == 0
-    stage.put(stream, b"one")
-    assert page().count == 1
-
-
-def test_readers_of_a_stream_made_again_do_not_get_the_old_ones_records(stage):
-    stream = stage.stream()
-    stage.put(stream, b"old")
-    assert stage.subscribe(stage.consumer(stream)).data == [b"old"]
-    stage.run(stage.broker.streams.delete(stream, with_consumers=True))
-    again = stage.stream()
-    stage.put(again, b"new")
-    assert stage.subscribe(stage.consumer(again)).data == [b"new"]

@@ -16,7 +16,7 @@ from headrace.broker.streams.errors import Exists, InvalidArgument, LimitExceede
 from headrace.broker.streams.names import parse_arn
 from headrace.broker.streams.registry import Registry
 from headrace.broker.streams.reshard import check_active, not_found
-from headrace.broker.streams.retention import HOUR_MS, check_hours
+from headrace.broker.streams.retention import changed_settings, check_hours
 from headrace.broker.streams.stream import Stream
 from headrace.broker.streams.table import consumer_key, stream_row
 from headrace.broker.streams.tags import with_tags, without_tags
@@ -114,7 +114,7 @@ class Alterations:
                 for shard in expired:
                     shard.expired = True
                 await self._registry.table.store(stream_row(stream.definition, stream.shards))
-            await self._configure(stream, {"retention.ms": str(hours * HOUR_MS)})
+            await self._configure(stream, changed_settings(stream.topic.config, hours))
 
     async def _configure(self, stream: Stream, changes: Mapping[str, str]) -> None:
         """The topic, by who holds the stream's lock."""

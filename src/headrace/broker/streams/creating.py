@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 from uuid import UUID, uuid4
 
 from headrace.broker.streams.errors import Exists, InvalidArgument, LimitExceeded, NotStored
-from headrace.broker.streams.retention import HOUR_MS, SHORTEST_HOURS
+from headrace.broker.streams.retention import SHORTEST_HOURS, topic_settings
 from headrace.broker.streams.shard import uniform_shards
 from headrace.broker.streams.stream import Status, Stream
 from headrace.broker.streams.table import stream_key, stream_row
@@ -27,7 +27,7 @@ _TOPIC_CONFIG = {
     "cleanup.policy": "delete",
     "max.message.bytes": str(MAX_BATCH_BYTES),
     "retention.bytes": "-1",
-    "retention.ms": str(SHORTEST_HOURS * HOUR_MS),
+    **topic_settings(SHORTEST_HOURS),
 }
 
 

@@ -107,6 +107,11 @@ class Registry:
         found.update(topic.name for topic in self._topics.all() if self._is_free(topic))
         return sorted(found)
 
+    @property
+    def own_count(self) -> int:
+        """Of all accounts and regions."""
+        return len(self._own)
+
     def own(self, account: str, region: str) -> Iterator[Stream]:
         """Those with a row."""
         return (stream for stream in self._own.values() if (stream.account, stream.region) == (account, region))

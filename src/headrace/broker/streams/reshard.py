@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING
 
 from headrace.broker.streams.errors import Busy, LimitExceeded, NotFound, NotStored
 from headrace.broker.streams.registry import NOT_A_SHARD, Registry, closed_text
-from headrace.broker.streams.resharding import Plan, carried_out
+from headrace.broker.streams.resharding import Plan, carried_out, postpone
+from headrace.broker.streams.shard import Shard
 from headrace.broker.streams.stream import Status, Stream
 from headrace.broker.streams.table import stream_row
 from headrace.broker.topic_errors import PolicyViolation
 from headrace.log.errors import LogError, UnknownTopic
 
 if TYPE_CHECKING:
-    from headrace.broker.streams.shard import Shard
     from headrace.broker.topics import Topics
     from headrace.clock import Clock
 
@@ -58,9 +58,11 @@ async def reshard(stream: Stream, check: Check, make_plan: MakePlan, registry: R
         try:
             await registry.adopt(stream)
             check()
-            plan, after = await _planned(stream, make_plan, clock.now_ms())
+            planned_ms = clock.now_ms()
+            plan, after = await _planned(stream, make_plan, planned_ms)
             if plan.new:
                 await _make_partitions(stream, len(after), topics)
+                postpone(plan, after, clock.now_ms() - planned_ms)
                 await _switch(stream, plan, after, registry)
         finally:
             if not stream.gone and stream.status is Status.UPDATING:

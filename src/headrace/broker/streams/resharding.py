@@ -184,3 +184,16 @@ def carried_out(plan: Plan, shards: Sequence[Shard], now_ms: int) -> list[Shard]
             parent.closed_ms, parent.closed_at = shard.created_ms, 0
         after.append(shard)
     return after
+
+
+def postpone(plan: Plan, after: Sequence[Shard], later_ms: int) -> None:
+    """It is carried out later than was planned: nothing that is written until then comes after the end of its shard."""
+    if later_ms <= 0:
+        return
+    for index in plan.closes:
+        after[index].closed_ms = (after[index].closed_ms or 0) + later_ms
+    for new in plan.new:
+        shard = after[new.index]
+        shard.created_ms += later_ms
+        if shard.closed_ms is not None:
+            shard.closed_ms += later_ms

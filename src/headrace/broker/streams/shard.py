@@ -14,7 +14,7 @@ from headrace.broker.streams.sequence import sequence_number
 
 HASH_KEYS = 1 << 128
 
-_ID = re.compile(r"(?:shardId-)?(\d{1,12})", re.ASCII)
+_ID = re.compile(r"(?:[^-]+-)?(\d{1,12})", re.ASCII)
 
 
 class Shard:
@@ -101,7 +101,7 @@ def shard_id(index: int) -> str:
 
 
 def parse_shard_id(text: str) -> int | None:
-    """The index in it, or None. As with Amazon's, zeros and the word in front may be missing."""
+    """The index in it, or None. As with Amazon's, zeros and the word in front may be missing, or be another."""
     found = _ID.fullmatch(text)
     return None if found is None else int(found[1])
 

@@ -67,6 +67,11 @@ class Streams(Alterations):
         """Of all streams that are seen there, sorted."""
         return self._registry.names(account, region)
 
+    @property
+    def stored_count(self) -> int:
+        """Of those that were made or changed as streams, in all accounts and regions."""
+        return self._registry.own_count
+
     # --- making and deleting
 
     async def create(

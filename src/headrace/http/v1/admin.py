@@ -1,10 +1,11 @@
-"""Everything that is administered below /v1, as one table of operations: topics, groups, queues, exchanges, bindings."""
+"""Everything that is administered below /v1, as one table of operations: topics, groups, queues, exchanges, bindings;
+and the server as a whole."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from headrace.http.v1 import brokered, group_offsets, groups, topics
+from headrace.http.v1 import brokered, group_offsets, groups, overview, topics
 from headrace.http.v1.operations import Resources
 
 if TYPE_CHECKING:
@@ -13,11 +14,17 @@ if TYPE_CHECKING:
     from headrace.broker import Broker
 
 # A group's name may contain a slash, and so may that of a virtual host: `Resources` looks at their paths itself.
-_PATHS = (*topics.PATHS, "/v1/groups", "/v1/groups/{rest:path}", *brokered.PATHS)
+_PATHS = (*topics.PATHS, "/v1/overview", "/v1/groups", "/v1/groups/{rest:path}", *brokered.PATHS)
 
 
 def resources(broker: Broker) -> Resources:
-    found = (*topics.OPERATIONS, *groups.OPERATIONS, *group_offsets.OPERATIONS, *brokered.operations(broker))
+    found = (
+        *overview.operations(broker),
+        *topics.OPERATIONS,
+        *groups.OPERATIONS,
+        *group_offsets.OPERATIONS,
+        *brokered.operations(broker),
+    )
     return Resources(broker, found)
 
 

@@ -66,7 +66,7 @@ class Gathering:
         """Raises Problem, and then it is not gathered."""
         appending = self._appending
         rules = appending.rules(topic)
-        size = rules.check(event, appending.now_ms())
+        size = rules.check(event, 0 if event[3] is None else appending.now_ms())
         partition = appending.partition_for(topic, rules, event, size)
         groups = self._groups
         group = groups.get(partition)

@@ -21,6 +21,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from headrace.broker.topics import HIDDEN_PREFIX, INTERNAL_TOPICS
 from headrace.http.authentication import BY_PROXIES, named_user, unnamed_user
 from headrace.http.problems import Problem
 from headrace.http.v1.access import check_topic_access
@@ -33,6 +34,7 @@ from headrace.http.v1.publish import JSON, JSON_ANSWER, NDJSON, ONE_STORED, wish
 
 if TYPE_CHECKING:
     from headrace.broker import Broker
+    from headrace.broker.vhosts.users import User
     from headrace.http.v1.admission import Scope
     from headrace.http.v1.appending import Appending
     from headrace.http.v1.gathering import Where
@@ -56,8 +58,10 @@ _PATH = re.compile(rb"/v1/topics/([A-Za-z0-9._-]{1,249})/events")
 
 @lru_cache(MAX_REMEMBERED)
 def _topic_in(path: bytes) -> str | None:
+    """The name of a topic that is not the server's own."""
     found = _PATH.fullmatch(path)
-    return None if found is None else found[1].decode()
+    name = "" if found is None else found[1].decode()
+    return None if not name or name.startswith(HIDDEN_PREFIX) or name in INTERNAL_TOPICS else name
 
 
 class QuickPublish:
@@ -70,6 +74,7 @@ class QuickPublish:
         self.patience = Patience(broker.settings)
         self.otherwise = otherwise
         self._gate = shell.gate
+        self._may_write: dict[str, User] = {}  # who was found to, last
 
     def __call__(self, exchange: Exchange) -> None:
         request = self._taken_on(exchange) if exchange.method == b"POST" else None
@@ -103,7 +108,11 @@ class QuickPublish:
                 user = named_user(self.broker, authorization, exchange.peer)
             if user is None:
                 return None
-            check_topic_access(user, "write", topic)
+            if self._may_write.get(topic) is not user:  # whoever gets other permissions becomes another object
+                check_topic_access(user, "write", topic)
+                if len(self._may_write) >= MAX_REMEMBERED:
+                    self._may_write.clear()
+                self._may_write[topic] = user
         except Problem:
             return None
         return _Request(self, exchange, topic, wish)
@@ -167,8 +176,8 @@ class _Request:
     def _gathered(self, body: bytes) -> bool:
         at = self._at
         try:
-            topic = at.appending.known(self._topic)
-            if topic is None or at.log.backlogged or topic.partitions[0].copies_wanted > 1:
+            topic = at.log.topics().get(self._topic)
+            if topic is None or topic.internal or topic.partitions[0].copies_wanted > 1 or at.log.backlogged:
                 return False
             wish = self._wish
             if wish is None:

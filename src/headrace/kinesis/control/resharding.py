@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from headrace.broker.streams.shard import parse_shard_id, shard_id
 from headrace.kinesis.errors import invalid_argument, shard_not_found
 from headrace.kinesis.service import Call
 
@@ -13,15 +14,12 @@ if TYPE_CHECKING:
 
 
 async def split_shard(call: Call) -> None:
-    stream = call.stream()
-    shard = _shard(call, stream, call.given["ShardToSplit"])
+    stream, (shard,) = _named(call, "ShardToSplit")
     await call.service.streams.split(stream, shard, int(call.given["NewStartingHashKey"]))
 
 
 async def merge_shards(call: Call) -> None:
-    stream = call.stream()
-    shard = _shard(call, stream, call.given["ShardToMerge"])
-    adjacent = _shard(call, stream, call.given["AdjacentShardToMerge"])
+    stream, (shard, adjacent) = _named(call, "ShardToMerge", "AdjacentShardToMerge")
     if shard.last_hash + 1 != adjacent.first_hash and adjacent.last_hash + 1 != shard.first_hash:
         raise invalid_argument(adjacent.id)  # all that AWS says
     await call.service.streams.merge(stream, shard, adjacent)
@@ -39,8 +37,18 @@ async def update_shard_count(call: Call) -> dict[str, Any]:
     }
 
 
-def _shard(call: Call, stream: Stream, shard_id: str) -> Shard:
-    shard = stream.shard(shard_id)
-    if shard is None:
-        raise shard_not_found(shard_id, stream.name, stream.account)
-    return shard
+def _named(call: Call, *places: str) -> tuple[Stream, list[Shard]]:
+    """The stream and the shards that are named there. A name that no shard can have is refused before the stream is looked
+    for, as AWS does. Raises KinesisError."""
+    ids = [call.given[place] for place in places]
+    for name in ids:
+        if parse_shard_id(name) is None:
+            raise shard_not_found(name, call.given.get("StreamName") or call.stream().name, call.account)
+    stream = call.stream()
+    found = []
+    for name in ids:
+        shard, index = stream.shard(name), parse_shard_id(name)
+        if shard is None:
+            raise shard_not_found(name if index is None else shard_id(index), stream.name, stream.account)
+        found.append(shard)
+    return stream, found

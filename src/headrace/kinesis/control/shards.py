@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.broker.streams.shard import parse_shard_id
 from headrace.broker.streams.shard_filter import FilterType, filtered, shown_shards, trim_horizon_ms
-from headrace.kinesis.errors import invalid_argument, stream_not_found
+from headrace.kinesis.errors import KinesisError, invalid_argument, stream_not_found
 from headrace.kinesis.pages import next_token, page_of, read_token
 from headrace.kinesis.service import Call
 from headrace.kinesis.shapes import shard_shape
@@ -80,14 +80,21 @@ def _filter(given: dict[str, Any] | None) -> Filter:
 def _continued(call: Call) -> tuple[Stream, int, Filter]:
     for name in _NOT_WITH_TOKEN:
         if name in call.given:
-            raise invalid_argument(f"NextToken and {name} cannot be provided together.")
+            raise _not_together(name)
     named = next((name for name in _NAMES if name in call.given), None)
-    place = read_token(call, call.given["NextToken"])
+    try:
+        place = read_token(call, call.given["NextToken"])
+    except KinesisError as error:
+        raise error if named is None else _not_together(named) from None
     account, region, name, stream_id = place["stream"]
     stream = call.service.streams.find(account, region, name)
     if stream is None or stream.stream_id != stream_id:
         raise stream_not_found(name, account)
     if named is not None and call.stream() is not stream:
-        raise invalid_argument(f"NextToken and {named} cannot be provided together.")
+        raise _not_together(named)
     kind, behind, time_ms = place["filter"]
     return stream, place["after"], (kind, behind, time_ms)
+
+
+def _not_together(name: str) -> KinesisError:
+    return invalid_argument(f"NextToken and {name} cannot be provided together.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from headrace.kinesis.errors import invalid_argument
@@ -15,15 +15,15 @@ from headrace.kinesis.service import Call
 
 DEFAULT_PAGE = 50
 _GOOD = re.compile(r"[\w ./=+\-%@:]*")
-_SPACES = "Some tags contain invalid characters. Valid characters: Unicode letters, digits, white space, _ . / = + - % @."
+_WRONG = "Some tags contain invalid characters. Valid characters: Unicode letters, digits, white space, _ . / = + - % @."
 _RESERVED = "aws:"
 
 
-def check_tags(tags: Mapping[str, str] | Iterable[str]) -> None:
+def check_tags(tags: Mapping[str, str] | Sequence[str]) -> None:
     """Whether keys and values are of characters that AWS takes; raises KinesisError."""
     texts = [*tags, *tags.values()] if isinstance(tags, Mapping) else tags
     if not all(_GOOD.fullmatch(text) for text in texts):
-        raise invalid_argument(_SPACES)
+        raise invalid_argument(_WRONG)
     if any(key.lower().startswith(_RESERVED) for key in tags):
         raise invalid_argument("System tags beginning with aws: cannot be added or removed.")
 

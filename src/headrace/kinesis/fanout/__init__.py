@@ -1,6 +1,6 @@
 """Enhanced fan-out: SubscribeToShard, which pushes records to a registered consumer as soon as they can be read.
 
-`subscribe` is the operation; `subscriptions` knows who is subscribed to what; `subscription` is one of them from its first
+`subscribing` is the operation; `subscriptions` knows who is subscribed to what; `subscription` is one of them from its first
 event to its last; `portions` reads and encodes records once for all who need them; `events` makes the events, and `eventstream`
 frames them as AWS's event stream messages.
 

@@ -33,6 +33,8 @@ async def _subscribe(call: RawCall, given: dict[str, Any]) -> None:
         account=stream.account,
         operation=call.name,
     )
+    if call.exchange.gone:
+        return
     if stream.gone:
         raise stream_not_found(stream.name, stream.account)
     if consumer.gone:

@@ -61,7 +61,7 @@ class Terms(NamedTuple):
 class Subscription:
     __slots__ = (
         "_allowance", "_arrived_ms", "_beat_due", "_call", "_consumer", "_end", "_events", "_expires_s", "_held_back", "_index",
-        "_offset", "_owner", "_partition", "_sent_s", "_start_number", "_stream", "_timer", "_wake", "started_s",
+        "_offset", "_owner", "_partition", "_sent_s", "_stream", "_timer", "_wake", "started_s",
     )  # fmt: skip
 
     def __init__(
@@ -73,7 +73,6 @@ class Subscription:
         self._stream = consumer.stream
         self._index = shard.index
         self._partition = consumer.stream.partition(shard)
-        self._start_number = int(shard.starting_sequence_number)  # of what would stand before offset 0
         self._offset = offset
         self._arrived_ms = -1  # of the last record that was sent
         self._events = owner.events[call.encoding]
@@ -142,7 +141,7 @@ class Subscription:
                     return self._events.end(self._stream, shard)
                 if not await self._send_portion(shard):
                     if self._beat_due:
-                        await self._send(self._events.nothing(self._continuation(), self._behind_ms()))
+                        await self._send(self._events.nothing(self._continuation(shard), self._behind_ms()))
                     await self._wake.wait()
         except LogError as error:
             if self._is_over():  # a topic that was deleted can't be read
@@ -172,7 +171,7 @@ class Subscription:
         self._owner.went[self._stream.topic.name] += portion.size
         if self._allowance is not None:
             self._allowance.take(portion.size)
-        await self._send(self._events.records(portion, self._continuation(), self._behind_ms()))
+        await self._send(self._events.records(portion, self._continuation(shard), self._behind_ms()))
         return True
 
     async def _send(self, message: bytes) -> None:
@@ -185,9 +184,9 @@ class Subscription:
         else:
             await asyncio.sleep(0)
 
-    def _continuation(self) -> str:
+    def _continuation(self, shard: Shard) -> str:
         """The number of the last record that was passed: reading goes on after it."""
-        return str(self._start_number + self._offset)
+        return shard.sequence_number(self._offset - 1)
 
     def _behind_ms(self) -> int:
         """How old is what was sent last, if there is more."""
