@@ -46,6 +46,7 @@ cdef extern from "kinesis.h":
     size_t number_size "hr_number_size"(const hr_number* number) noexcept nogil
     uint8_t* number_write "hr_number_write"(const hr_number* number, uint8_t* out) noexcept nogil
     uint8_t* write_decimal "hr_write_decimal"(uint8_t* out, uint64_t value) noexcept nogil
+    int vectors "hr_avx2"
     int parse_hash "hr_parse_hash"(const uint8_t* p, Py_ssize_t n, uint64_t* high, uint64_t* low) noexcept nogil
 
 native_init()
@@ -1204,6 +1205,13 @@ cdef class Scanner:
             else:
                 return False
         return self.p == self.end and (not self.sole or self.add())
+
+
+def use_vectors(bint use):
+    """Whether base64 uses the processor's vectors, so that tests can reach the other way on any machine. Returns what it did."""
+    global vectors
+    before, vectors = vectors, use
+    return bool(before)
 
 
 def scan(bytes body, int form, bint sole):

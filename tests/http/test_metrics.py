@@ -81,6 +81,14 @@ def test_requests_are_timed_by_protocol_and_kind(used: tuple[Any, str]) -> None:
         assert value(text, "headrace_request_seconds_bucket", protocol="kafka", api=api, le="+Inf") == count
 
 
+def test_connections_of_the_web_server_are_counted(used: tuple[Any, str]) -> None:
+    server, _ = used
+    _, text = get(server, "/metrics")
+    assert (value(text, "headrace_connections", protocol="http") or 0) >= 1
+    assert (value(text, "headrace_connections_total", protocol="http") or 0) >= 1
+    assert value(text, "headrace_connections_refused_total", protocol="http") == 0
+
+
 def test_how_late_the_event_loop_comes_is_told(used: tuple[Any, str]) -> None:
     server, _ = used
     wait_until(lambda: value(get(server, "/metrics")[1], "headrace_event_loop_delay_seconds_count") or 0 > 0, what="a look")

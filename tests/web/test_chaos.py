@@ -108,25 +108,26 @@ def said_by_http2(dice: random.Random) -> bytes:
 
 
 async def client(port: int, dice: random.Random) -> None:
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
     data = said_by_http1(dice) if dice.random() < 0.5 else said_by_http2(dice)
-    with contextlib.suppress(OSError):
-        for _ in range(dice.randrange(1, 5)):
-            cut = dice.randrange(len(data) + 1)
-            writer.write(data[:cut])
-            data = data[cut:]
-            await asyncio.sleep(dice.random() * 0.02)
-        if dice.random() < 0.7:
-            writer.write(data)
-        if dice.random() < 0.2:
-            writer.write_eof()
-        with contextlib.suppress(TimeoutError):
+    with contextlib.suppress(OSError, TimeoutError):  # it may be cut at any moment too
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        try:
+            for _ in range(dice.randrange(1, 5)):
+                cut = dice.randrange(len(data) + 1)
+                writer.write(data[:cut])
+                data = data[cut:]
+                await asyncio.sleep(dice.random() * 0.02)
+            if dice.random() < 0.7:
+                writer.write(data)
+            if dice.random() < 0.2:
+                writer.write_eof()
             async with asyncio.timeout(dice.choice((0.001, 0.05, 0.3))):
                 while await reader.read(dice.choice((100, 100_000))):
                     pass
-    if dice.random() < 0.5:
-        writer.transport.abort()
-    writer.close()
+        finally:
+            if dice.random() < 0.5:
+                writer.transport.abort()
+            writer.close()
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -15,6 +15,7 @@ from headrace.broker.groups import GroupError, GroupKind
 
 if TYPE_CHECKING:
     from headrace.broker.broker import Broker
+    from headrace.broker.groups.group import GroupListing
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,15 +38,18 @@ class GroupLag:
 async def group_lags(broker: Broker) -> AsyncIterator[GroupLag]:
     """Group by group, so that whoever asks can let others go on in between."""
     for listing in broker.groups.list_groups():
-        group = broker.groups.find(listing.group_id)
-        if group is None:
-            continue
-        if listing.kind is GroupKind.SHARE:
-            partitions = await _shared(broker, listing.group_id)
-        else:
-            partitions = _committed(broker, listing.group_id)
-        members = len(getattr(group, "members", ()))
-        yield GroupLag(listing.group_id, listing.kind, listing.state, members, tuple(partitions))
+        if broker.groups.find(listing.group_id) is not None:
+            yield await lag_of(broker, listing)
+
+
+async def lag_of(broker: Broker, listing: GroupListing) -> GroupLag:
+    """Of one group."""
+    if listing.kind is GroupKind.SHARE:
+        partitions = await _shared(broker, listing.group_id)
+    else:
+        partitions = _committed(broker, listing.group_id)
+    members = len(getattr(broker.groups.find(listing.group_id), "members", ()))
+    return GroupLag(listing.group_id, listing.kind, listing.state, members, tuple(partitions))
 
 
 def _committed(broker: Broker, group_id: str) -> list[PartitionLag]:

@@ -24,9 +24,9 @@ from headrace.cli.session import (
     report_error,
 )
 
-VERBS = ("produce", "consume", "demo")  # commands of their own
+VERBS = ("produce", "consume", "console", "demo")  # commands of their own
 _MANAGED = ("queue", "exchange", "binding", "policy", "vhost", "definitions", "connection", "route", "webhook")
-NOUNS = ("topic", "produce", "consume", "group", *_MANAGED, "stream", "zmq", "pipeline", "demo")
+NOUNS = ("topic", "produce", "consume", "group", *_MANAGED, "stream", "zmq", "pipeline", "console", "demo")
 
 
 def make_app(nouns: Collection[str] = NOUNS) -> typer.Typer:
@@ -48,7 +48,7 @@ def make_app(nouns: Collection[str] = NOUNS) -> typer.Typer:
         if noun in nouns:
             module = import_module(f"headrace.cli.{noun}")
             if noun in VERBS:
-                add_command(app, noun, getattr(module, noun), speaks_kafka=noun != "demo")
+                add_command(app, noun, getattr(module, noun), speaks_kafka=noun not in ("console", "demo"))
             else:
                 app.add_typer(module.app, name=noun)
     return app

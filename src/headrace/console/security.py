@@ -68,7 +68,7 @@ class Gate:
             return f"Host {host[:100]!r} is not a name of this console"
         origin = headers.get(b"origin")
         only_looks = scope["type"] == "http" and scope["method"] in ("GET", "HEAD", "OPTIONS")
-        if origin is not None and not only_looks and urlsplit(origin).netloc.lower() != host.lower():
+        if origin is not None and not only_looks and origin.lower().partition("://")[2] != host.lower():
             return f"Origin {origin[:100]!r} is not the console"
         if origin is None and scope["type"] == "websocket":
             return "a WebSocket without an Origin"
@@ -77,8 +77,9 @@ class Gate:
         return None
 
     def _is_ours(self, host: str) -> bool:
-        name = urlsplit(f"//{host}").hostname
-        if not name:
+        try:
+            name = urlsplit(f"//{host}").hostname or ""
+        except ValueError:
             return False
         try:
             ipaddress.ip_address(name)
