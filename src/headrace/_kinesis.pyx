@@ -714,6 +714,10 @@ cdef class RecordList:
         if cursor.pos != size:
             return False
         cursor.pos = 0
+        # about what all of it will take, or all that may still be taken: rather once than by doubling
+        taken = size if size < self._max_bytes - self.size else self._max_bytes - self.size
+        if taken > 0:
+            self._out.reserve(taken // 3 * 4 + 160 * (count if count < self._limit - self.count else self._limit - self.count))
         for number in range(count):
             read_record(&cursor, &found)
             offset = <int64_t>(<uint64_t>base_offset + <uint64_t><int64_t>found.offset_delta)

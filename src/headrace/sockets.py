@@ -1,11 +1,61 @@
-"""Sockets that listen."""
+"""Sockets that listen, and what is known about a connection to one of them, whatever it speaks.
+
+How many bytes went through a connection is asked of the kernel when somebody wants to know (TCP_INFO, Linux): counting them
+here would cost every read and write.
+"""
 
 from __future__ import annotations
 
 import socket
+import struct
+from asyncio import BaseTransport
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 Option = tuple[int, int]  # level and name, as setsockopt takes them
+
+_ACKED_RECEIVED = struct.Struct("=QQ")  # tcpi_bytes_acked and tcpi_bytes_received (linux/tcp.h)
+_ACKED_AT = 120
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionSeen:
+    """A connection as it was when somebody asked. What is not known is empty, or None."""
+
+    id: str  # see `connection_id`
+    protocol: str  # kafka, amqp, kinesis, http, websocket
+    version: str  # of the protocol, where that is known: "HTTP/2"
+    peer_host: str
+    peer_port: int
+    client: str  # the software: "rdkafka 2.6.0"
+    client_id: str  # the name that it gives itself
+    user: str
+    vhost: str
+    state: str
+    connected_at_ms: int
+    channels: int | None
+    requests: int | None
+    received_bytes: int | None
+    sent_bytes: int | None
+    unsent_bytes: int
+
+
+def connection_id(protocol: str, host: str, port: int) -> str:
+    """No two open connections to one listener come from the same address and port."""
+    return f"{protocol}:[{host}]:{port}" if ":" in host else f"{protocol}:{host}:{port}"
+
+
+def bytes_through(transport: BaseTransport) -> tuple[int | None, int | None]:
+    """Received, and sent and acknowledged by the peer."""
+    found = transport.get_extra_info("socket")
+    option = getattr(socket, "TCP_INFO", None)
+    if found is None or option is None:
+        return None, None
+    try:
+        acked, received = _ACKED_RECEIVED.unpack_from(found.getsockopt(socket.IPPROTO_TCP, option, 256), _ACKED_AT)
+    except (OSError, struct.error):
+        return None, None
+    return received, acked
 
 
 def bound_socket(host: str, port: int, options: Mapping[Option, int] | None = None) -> socket.socket:

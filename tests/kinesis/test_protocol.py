@@ -116,6 +116,27 @@ def test_plain_json_is_not_the_api(ask):
     )
 
 
+def test_plain_json_that_is_none_is_not_either(ask):
+    answer = ask("ListStreams", b"nonsense", content_type="application/json")
+    assert (answer.status, answer.json) == (
+        400,
+        {"Output": {"__type": "com.amazon.coral.service#SerializationException"}, "Version": "1.0"},
+    )
+
+
+def test_an_empty_body_of_no_known_type_is_answered_in_cbor(ask):
+    for target, code in (("ListStreams", "SerializationException"), (None, "UnknownOperationException")):
+        answer = ask(target, b"", content_type=None)
+        assert (answer.status, answer.headers["content-type"], cbor2.loads(answer.body)) == (400, CBOR, {"__type": code})
+
+
+def test_the_text_of_a_serialization_exception_has_a_capital_letter(ask):
+    assert ask("ListStreams", {"Limit": "x"}).json == {
+        "__type": "SerializationException",
+        "Message": "class java.lang.String can not be converted to an Integer",
+    }
+
+
 def test_another_content_type_is_not_the_api(ask):
     answer = ask("ListStreams", {}, content_type="text/plain")
     assert (answer.status, answer.body) == (404, b"<UnknownOperationException/>\n")

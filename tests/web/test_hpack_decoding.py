@@ -16,7 +16,7 @@ fields = st.tuples(names, st.binary(max_size=200))
 blocks = st.lists(st.tuples(st.lists(fields, max_size=8), st.booleans(), st.none() | st.integers(0, 4096)), max_size=8)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(blocks, st.booleans())
 def test_what_was_encoded_is_decoded_block_after_block(said: list, never_indexed: bool) -> None:
     encoder, decoder = Encoder(), Decoder(1 << 20)
@@ -28,7 +28,7 @@ def test_what_was_encoded_is_decoded_block_after_block(said: list, never_indexed
         assert decoder._used <= decoder._room <= 4096
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(st.lists(st.binary(max_size=60), max_size=4))
 def test_of_any_bytes_it_reads_nothing_that_the_other_does_not(said: list[bytes]) -> None:
     ours, other = Decoder(1 << 20), OtherDecoder(1 << 20)

@@ -120,12 +120,12 @@ def test_a_chunk_that_is_broken_after_the_answer_began_cuts_the_connection() -> 
 
 
 def test_refusals_are_logged_within_a_bound(caplog: pytest.LogCaptureFixture) -> None:
-    with serving(echo, look_s=5.0) as made:
+    with serving(echo, look_s=60.0) as made:
         for _ in range(60):
             made.ask(b"nonsense\r\n\r\n")
         assert made.server.refused_total == 60
     said = [record for record in caplog.records if record.name == "headrace.web"]
-    assert 20 <= len(said) <= 45  # the second may have changed once
+    assert len(said) == 20
     assert "Invalid method" in said[0].getMessage()
 
 

@@ -90,7 +90,7 @@ def test_ends_the_connection(name: str) -> None:
     code, data = CONNECTION_ERRORS[name]
     noted = Noted()
     limits = Limits(window_bytes=1 << 20)
-    with serving(noted, limits, look_s=5.0) as made, raw_connection(made) as connection:
+    with serving(noted, limits, look_s=60.0) as made, raw_connection(made) as connection:
         try:
             connection.sendall(data)
         except (BrokenPipeError, ConnectionResetError):
@@ -199,3 +199,18 @@ def test_a_frame_that_never_ends_is_given_up() -> None:
     with serving(echo, Limits(head_s=0.1)) as made, raw_connection(made) as connection:
         connection.sendall(frame(1, 0, 1, HEAD)[:12])
         assert goaway_code(read_frames(connection)) == 0
+
+
+def test_a_frame_that_comes_byte_by_byte_is_given_up_too() -> None:
+    with serving(echo, Limits(head_s=0.2)) as made, raw_connection(made) as connection:
+        connection.settimeout(0.02)
+        got = b""
+        for byte in frame(1, 4, 1, HEAD + b"\0\1a\1b" * 1000):
+            try:
+                connection.send(bytes((byte,)))
+                got += connection.recv(1000)
+            except TimeoutError:
+                continue
+            if b"\0\0\x08\7" in got:  # GOAWAY
+                break
+        assert b"\0\0\x08\7" in got

@@ -38,7 +38,7 @@ def test_five_hundred_connections() -> None:
 
 
 def test_a_long_pipeline_does_not_keep_others_waiting() -> None:
-    """The one that asks 5,000 times at once is answered in turns: another is served before it is done."""
+    """The one that asks 1,000 times at once is answered in turns: another is served before it is done."""
     served: list[bytes] = []
 
     def handler(exchange: object) -> None:
@@ -48,12 +48,12 @@ def test_a_long_pipeline_does_not_keep_others_waiting() -> None:
     with serving(handler) as made, made.connect() as greedy, made.connect() as modest:
         modest.sendall(GET)
         read_answer(modest)
-        greedy.sendall(GET * 5000)
+        greedy.sendall(GET * 1000)
         modest.sendall(GET.replace(b"/ ", b"/modest "))
         assert read_answer(modest)[0] == 200
-        for _ in range(5000):
+        for _ in range(1000):
             read_answer(greedy)
-    assert len(served) == 5002
+    assert len(served) == 1002
     assert served.count(b"/modest") == 1
 
 

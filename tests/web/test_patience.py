@@ -119,7 +119,7 @@ def test_a_peer_that_does_not_read_is_cut_and_costs_no_more_than_the_bound() -> 
 
 def test_a_peer_that_reads_slowly_is_not_cut() -> None:
     noted = Noted()
-    with serving(endless(noted), Limits(stalled_s=1.0)) as made, made.connect() as connection:
+    with serving(endless(noted), Limits(stalled_s=2.0)) as made, made.connect() as connection:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
         connection.sendall(GET)
         moved = []

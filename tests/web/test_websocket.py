@@ -7,20 +7,17 @@ import socket
 import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
-from itertools import pairwise
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from tests.web.serving import Serving, fill, read_answer, serving
+from tests.web.websocket_frames import BINARY, CLOSE, CONTINUED, KEY, PING, PONG, TEXT, frame
 from websockets.sync.client import connect
 
 from headrace.testing import wait_until
 from headrace.web import websocket
 from headrace.web.asgi import AsgiHandler
 
-KEY = b"dGhlIHNhbXBsZSBub25jZQ=="  # of RFC 6455, section 1.3
 HANDSHAKE = [
     (b"Host", b"h"),
     (b"Connection", b"keep-alive, Upgrade"),
@@ -32,21 +29,6 @@ HANDSHAKE = [
 
 def request(headers: list[tuple[bytes, bytes]] = HANDSHAKE, method: bytes = b"GET") -> bytes:
     return method + b" /s?x=1 HTTP/1.1\r\n" + b"".join(b"%b: %b\r\n" % pair for pair in headers) + b"\r\n"
-
-
-def frame(opcode: int, payload: bytes = b"", *, final: bool = True, length: int | None = None) -> bytes:
-    size = len(payload) if length is None else length
-    head = bytes([(0x80 if final else 0) | opcode])
-    if size < 126:
-        head += bytes([0x80 | size])
-    elif size < 65536:
-        head += b"\xfe" + struct.pack(">H", size)
-    else:
-        head += b"\xff" + struct.pack(">Q", size)
-    return head + b"\0\0\0\0" + payload
-
-
-TEXT, BINARY, CONTINUED, CLOSE, PING, PONG = 1, 2, 0, 8, 9, 10
 
 
 class Peer:
@@ -368,118 +350,3 @@ def test_a_server_that_stops_ends_its_sockets_in_time() -> None:
     with opened(App()) as (made, peer):
         made.stop(0.1)
         assert peer.ended()
-
-
-# --- any bytes, in any pieces
-
-
-class FakeTransport:
-    def __init__(self) -> None:
-        self.written = b""
-        self.ended = self.reading = False
-
-    def set_write_buffer_limits(self, high: int) -> None: ...
-
-    def get_extra_info(self, name: str) -> None: ...
-
-    def pause_reading(self) -> None:
-        self.reading = False
-
-    def resume_reading(self) -> None:
-        self.reading = True
-
-    def is_closing(self) -> bool:
-        return self.ended
-
-    def write(self, data: bytes) -> None:
-        assert not self.ended
-        self.written += data
-
-    def write_eof(self) -> None:
-        self.ended = True
-
-    def abort(self) -> None:
-        self.ended = True
-
-
-class FakeExchange:
-    method, target, headers, peer, local, http2, gone = b"GET", b"/s", [], ("127.0.0.1", 1), ("127.0.0.1", 2), False, False
-
-    def __init__(self, rest: bytes) -> None:
-        self.transport = FakeTransport()
-        self._rest = rest
-        self.protocol: Any = None
-        self.on_gone: Any = None
-
-    def header(self, name: bytes) -> bytes | None:
-        return KEY if name == b"sec-websocket-key" else None
-
-    def upgrade(self, protocol: Any) -> Any:
-        self.protocol = protocol
-        return self.transport, self._rest
-
-
-def taken(pieces: list[bytes]) -> tuple[list[Any], FakeExchange]:
-    """What an application gets that takes everything, until nothing more comes."""
-    exchange = FakeExchange(pieces[0])
-    got: list[Any] = []
-
-    async def app(scope: Any, receive: Any, send: Any) -> None:
-        await receive()
-        await send({"type": "websocket.accept"})
-        while True:
-            got.append(await receive())
-            if got[-1]["type"] == "websocket.disconnect":
-                return
-
-    async def main() -> None:
-        serving_it = asyncio.create_task(websocket.Sockets().serve(exchange, app))  # type: ignore[arg-type]
-        await asyncio.sleep(0)
-        for piece in pieces[1:]:
-            exchange.protocol.data_received(piece)
-        for _ in range(sum(map(len, pieces)) // 100 + 50):
-            await asyncio.sleep(0)
-        exchange.protocol.connection_lost(None)
-        await serving_it
-
-    asyncio.run(main())
-    return got, exchange
-
-
-messages = st.lists(
-    st.one_of(st.text(max_size=300), st.binary(max_size=300), st.integers(0, 70_000).map(lambda size: b"x" * size)), max_size=20
-)
-
-
-@given(messages, st.data())
-@settings(max_examples=60, deadline=None)
-def test_messages_arrive_the_same_in_whatever_pieces_and_fragments_they_come(
-    sent: list[str | bytes], data: st.DataObject
-) -> None:
-    stream = bytearray()
-    for message in sent:
-        payload = message.encode() if isinstance(message, str) else message
-        cuts = sorted(data.draw(st.lists(st.integers(0, len(payload)), max_size=3)))
-        parts = [payload[first:last] for first, last in pairwise([0, *cuts, len(payload)])]
-        for place, part in enumerate(parts):
-            opcode = CONTINUED if place else TEXT if isinstance(message, str) else BINARY
-            stream += frame(opcode, part, final=place == len(parts) - 1)
-            if data.draw(st.booleans()):
-                stream += frame(PING, b"p")
-    ends = sorted(data.draw(st.lists(st.integers(0, len(stream)), max_size=10)))
-    got, exchange = taken([bytes(stream[first:last]) for first, last in pairwise([0, *ends, len(stream)])])
-    assert [message.get("text", message.get("bytes")) for message in got[:-1]] == sent
-    assert got[-1] == {"type": "websocket.disconnect", "code": 1006, "reason": ""}
-    assert exchange.transport.written.count(frame(PONG, b"p").replace(b"\x81\0\0\0\0", b"\x01")) == stream.count(
-        frame(PING, b"p")
-    )
-
-
-@given(
-    st.lists(st.one_of(st.binary(max_size=200), st.binary(max_size=50).map(lambda payload: frame(TEXT, payload))), min_size=1)
-)
-@settings(max_examples=200, deadline=None)
-def test_whatever_bytes_come_nothing_breaks(pieces: list[bytes]) -> None:
-    got, exchange = taken(pieces)
-    assert got[-1]["type"] == "websocket.disconnect"
-    assert exchange.transport.written.startswith(b"HTTP/1.1 101 ")

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from headrace.broker.clients import ChannelFacts, ConnectionFacts, ConsumerFacts
+from headrace.sockets import ConnectionSeen, connection_id
 
 if TYPE_CHECKING:
     from headrace.amqp.channel import Channel
@@ -64,6 +65,40 @@ class AmqpClients:
 
     def _open(self) -> list[AmqpConnection]:
         return [connection for connection in self._listener.connections if connection.vhost is not None]
+
+
+class AmqpDoor:
+    def __init__(self, listener: AmqpListener) -> None:
+        self._listener = listener
+
+    def open(self) -> Iterator[tuple[str, AmqpConnection]]:
+        for each in tuple(self._listener.connections):
+            yield connection_id("amqp", each.peer_host, _peer_port(each)), each
+
+    def seen(self, connection: AmqpConnection) -> ConnectionSeen:
+        facts = _connection(connection)
+        told = {name: value for name, value in facts.client_properties.items() if isinstance(value, str)}
+        return ConnectionSeen(
+            id=connection_id("amqp", facts.peer_host, facts.peer_port),
+            protocol="amqp",
+            version=PROTOCOL,
+            peer_host=facts.peer_host,
+            peer_port=facts.peer_port,
+            client=f"{told.get('product', '')} {told.get('version', '')}".strip(),
+            client_id=told.get("connection_name", ""),
+            user=facts.user,
+            vhost=facts.vhost,
+            state=facts.state,
+            connected_at_ms=facts.connected_at_ms,
+            channels=facts.channels,
+            requests=None,
+            received_bytes=facts.received_bytes,
+            sent_bytes=facts.sent_bytes,
+            unsent_bytes=facts.unsent_bytes,
+        )
+
+    def close(self, connection: AmqpConnection, reason: str) -> None:
+        connection.force_close(reason)
 
 
 def _peer_port(connection: AmqpConnection) -> int:

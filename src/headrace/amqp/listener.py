@@ -19,7 +19,7 @@ import socket
 from typing import TYPE_CHECKING
 
 from headrace.amqp.alarms import Alarms
-from headrace.amqp.describing import AmqpClients
+from headrace.amqp.describing import AmqpClients, AmqpDoor
 from headrace.broker.peers import Peers
 from headrace.broker.traffic import Traffic
 from headrace.sockets import bound_socket
@@ -51,6 +51,7 @@ class AmqpListener:
         self.broker = broker
         self.traffic = broker.traffic["amqp"] = Traffic()
         broker.clients.front_ends["amqp"] = AmqpClients(self)
+        broker.clients.doors["amqp"] = AmqpDoor(self)
         self._peers: Peers[AmqpConnection] = Peers(broker.settings, self.traffic, logger)
         self.authenticating = 0
         self.unfinished_bytes = 0  # of messages that come frame by frame, and of those in transactions

@@ -10,10 +10,11 @@ import platform
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from headrace.broker.queues.consumers import Consumer
+    from headrace.sockets import ConnectionSeen
 
 RABBITMQ_VERSION = "4.1.0"  # clients and tools look at it to know what the server can do
 
@@ -120,9 +121,24 @@ class FrontEnd(Protocol):
         ...
 
 
+class Door(Protocol):
+    """Where clients of any protocol come in. To list them costs little; what is known about one is found out for that one."""
+
+    def open(self) -> Iterable[tuple[str, Any]]:
+        """The id of each connection (`sockets.connection_id`), and the connection itself, for the two calls below."""
+        ...
+
+    def seen(self, connection: Any) -> ConnectionSeen: ...
+
+    def close(self, connection: Any, reason: str) -> None:
+        """Its peer is told the reason, where the protocol has words for it."""
+        ...
+
+
 @dataclass(slots=True)
 class Clients:
     started_ms: int
+    doors: dict[str, Door] = field(default_factory=dict)  # by protocol
     front_ends: dict[str, FrontEnd] = field(default_factory=dict)  # by protocol
     listeners: dict[str, tuple[str, int]] = field(default_factory=dict)  # by protocol, where it listens
 

@@ -227,10 +227,13 @@ class Topics:
 
     # -- deleting
 
-    async def delete(self, name: str) -> None:
-        """Raises UnknownTopic, TopicDeletionDisabled, StorageError."""
+    async def delete(self, name: str, *, topic_id: UUID | None = None) -> None:
+        """With `topic_id` only that one, and not another that has its name since. Raises UnknownTopic, TopicDeletionDisabled,
+        StorageError."""
         async with self._changes:
             self._check_deletion(name)
+            if topic_id is not None and self._existing(name).topic_id != topic_id:
+                raise UnknownTopic("This server does not host this topic-partition.")
             await self._log.delete_topic(name)
         self._deleted(name)
 

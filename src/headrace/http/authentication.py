@@ -57,11 +57,19 @@ def scope_user(broker: Broker, scope: Mapping[str, Any]) -> User:
     passed_on = False
     for name, value in scope["headers"]:
         if name == b"authorization":
-            return named_user(broker, value, scope.get("client"))
+            return _remembered(scope, named_user(broker, value, scope.get("client")))
         passed_on = passed_on or name in BY_PROXIES
     user = None if passed_on else unnamed_user(broker, scope.get("client"))
     if user is None:
         raise Problem(401, "not_authorized", "log in with the name and password of a user (Basic)", CHALLENGE)
+    return _remembered(scope, user)
+
+
+def _remembered(scope: Mapping[str, Any], user: User) -> User:
+    """By the connection, for whoever asks who is connected."""
+    exchange = scope.get("headrace.exchange")
+    if exchange is not None:
+        exchange.known_as(user.name)
     return user
 
 

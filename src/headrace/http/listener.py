@@ -71,6 +71,8 @@ class HttpListener:
             web = await loop.run_in_executor(None, import_module, "headrace.web.server")
             self._door = app.Door(self._broker)
             self._server = web.WebServer(self._door.handler, self._limits())
+            describing = await loop.run_in_executor(None, import_module, "headrace.web.describing")
+            self._broker.clients.doors["http"] = describing.WebDoor("http", lambda: self._server)
             self._traffic.look = self._count
             self._broker.settings.subscribe(self._read_settings)
             await self._server.start(listening, BACKLOG)

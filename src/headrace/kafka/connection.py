@@ -65,7 +65,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
         self._log = listener.broker.log
         self.peer = ""
         self.peer_host = ""
-        self.last_active = 0.0
+        self.opened_s = self.last_active = 0.0
         self._shared = listener.read_buffer
         self._shared_view = memoryview(self._shared)
         self._max_frame = listener.max_frame_bytes
@@ -79,6 +79,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
         self.throttle: Throttle | None = None  # only while there are quotas for clients
         self._times = listener.produce_times  # of requests like the one that is being handled
         self.software = ("", "")  # the name and version of the client (KIP-511)
+        self.client_id = ""  # as of the last request that was neither Produce nor Fetch
         self._tasks: set[asyncio.Task[None]] = set()
         self.on_close: list[Callable[[], None]] = []
 
@@ -90,7 +91,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
         address = transport.get_extra_info("peername")
         self.peer_host, port = address[:2] if address else ("unknown", 0)
         self.peer = f"{self.peer_host}:{port}"
-        self.last_active = self.listener.now()
+        self.opened_s = self.last_active = self.listener.now()
         refused = self.listener.admit(self)
         if refused:
             self.refuse(refused)

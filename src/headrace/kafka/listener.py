@@ -13,6 +13,7 @@ from headrace.broker.peers import Peers
 from headrace.broker.traffic import Traffic
 from headrace.kafka.attention import Attention
 from headrace.kafka.connection import KafkaConnection
+from headrace.kafka.describing import KafkaDoor
 from headrace.kafka.fetch_sessions import FetchSessions
 from headrace.sockets import bound_socket
 
@@ -35,6 +36,7 @@ class KafkaListener:
     def __init__(self, broker: Broker) -> None:
         self.broker = broker
         self.traffic = broker.traffic["kafka"] = Traffic()
+        broker.clients.doors["kafka"] = KafkaDoor(self)
         self.produce_times = self.traffic.requests["Produce"]
         self.fetch_times = self.traffic.requests["Fetch"]
         settings = broker.settings
@@ -72,6 +74,10 @@ class KafkaListener:
             connection.close_gently()
 
     # --- who may connect
+
+    @property
+    def connections(self) -> set[KafkaConnection]:
+        return self._peers.connected
 
     def admit(self, connection: KafkaConnection) -> str:
         """Empty, or why not."""

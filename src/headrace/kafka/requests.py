@@ -44,6 +44,7 @@ def handle_request(connection: KafkaConnection, key: int, version: int, correlat
     message = decode(request_class(key), version, request, position)
     if isinstance(message, ApiVersionsRequest):
         connection.software = (message.client_software_name, message.client_software_version)
+    connection.client_id = header.client_id or ""
     ticket = connection.throttle.ticket if connection.throttle is not None else None
     host, _, port = connection.peer.rpartition(":")
     call = Call(

@@ -94,6 +94,7 @@ class FrontDoor:
             if not body and encoding is not Encoding.RPC:
                 raise serialization()
             call.account, call.region = self._identities.of(exchange, authorization, body)
+            exchange.known_as(call.account)
             function = operation.load()
             if operation.raw:
                 function(call)

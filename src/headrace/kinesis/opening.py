@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from headrace.kinesis.front_door import FrontDoor
 from headrace.kinesis.operations import load_all
 from headrace.kinesis.service import Service
+from headrace.web.describing import WebDoor
 from headrace.web.limits import Limits
 from headrace.web.server import WebServer
 
@@ -21,4 +22,6 @@ load_all()
 def open_door(broker: Broker, traffic: Traffic, connections: int) -> tuple[Service, WebServer]:
     service = Service(broker, traffic)
     door = FrontDoor(service)
-    return service, WebServer(door.handle, Limits(connections=connections))
+    server = WebServer(door.handle, Limits(connections=connections))
+    broker.clients.doors["kinesis"] = WebDoor("kinesis", lambda: server)
+    return service, server

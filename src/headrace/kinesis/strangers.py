@@ -8,7 +8,7 @@ from xml.sax.saxutils import escape
 
 from headrace.kinesis import cloudwatch
 from headrace.kinesis.caller_identity import identity_body, is_asked
-from headrace.kinesis.codec.bodies import encode
+from headrace.kinesis.codec.bodies import Undecodable, decode, encode
 from headrace.kinesis.codec.encoding import Encoding
 from headrace.kinesis.errors import ACCESS_DENIED, KinesisError, serialization, unknown_operation
 
@@ -41,9 +41,7 @@ class Strangers:
         elif (asked := cloudwatch.asked_of(exchange, content_type, body)) is not None:
             self._cloudwatch(exchange, origin, asked)
         elif content_type == b"application/json" and body:
-            said = {"Output": {"__type": "com.amazon.coral.service#UnknownOperationException"}, "Version": "1.0"}
-            headers = [*self.ids(), (b"content-type", b"application/json"), *_allow(origin)]
-            exchange.respond(404, headers, encode(said, Encoding.JSON))
+            self._plain_json(exchange, origin, body)
         elif not body:
             error = serialization() if operation is not None else unknown_operation()
             self.refuse(exchange, error, origin, encoding=Encoding.CBOR)  # so AWS does
@@ -52,6 +50,16 @@ class Strangers:
             exchange.respond(404, headers, b"<UnknownOperationException/>\n")
         else:
             self.turn_away(exchange, origin)
+
+    def _plain_json(self, exchange: Exchange, origin: bytes, body: bytes) -> None:
+        try:
+            good = isinstance(decode(body, Encoding.JSON), dict)
+        except Undecodable:
+            good = False
+        code, status = ("UnknownOperationException", 404) if good else ("SerializationException", 400)
+        said = {"Output": {"__type": f"com.amazon.coral.service#{code}"}, "Version": "1.0"}
+        headers = [*self.ids(), (b"content-type", b"application/json"), *_allow(origin)]
+        exchange.respond(status, headers, encode(said, Encoding.JSON))
 
     def turn_away(self, exchange: Exchange, origin: bytes) -> None:
         """Nobody knows what it wants."""

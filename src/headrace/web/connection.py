@@ -21,11 +21,12 @@ import struct
 import termios
 from typing import TYPE_CHECKING
 
-from headrace.web.exchange import Address
+from headrace.web.exchange import Address, Header
 
 if TYPE_CHECKING:
     from headrace.web.server import WebServer
 
+CLIENT_BYTES = 200
 _NUMBER = struct.Struct("i")
 _AT_ONCE = struct.pack("ii", 1, 0)
 
@@ -49,6 +50,8 @@ class Connection(asyncio.Protocol):
         self.opened_s = server.now
         self.moved_s = server.now  # the last time something came, or an answer ended
         self.requests = 0
+        self.client = b""  # the User-Agent of its first request
+        self.user = ""  # who logged in last
         self.written = 0
         self.sent = 0  # as of the last look
         self.sent_s = server.now
@@ -58,6 +61,10 @@ class Connection(asyncio.Protocol):
         self.lingering = False
         self.linger_left = 0  # bytes
         self.upgraded = False  # another protocol has the transport
+
+    def introduce(self, headers: list[Header]) -> None:
+        """The first request is there."""
+        self.client = next((value[:CLIENT_BYTES] for name, value in headers if name == b"user-agent"), b"")
 
     @property
     def under_way(self) -> int:

@@ -83,6 +83,12 @@ class Exchange:
                 return value
         return None
 
+    def known_as(self, user: str) -> None:
+        """Who sends it, for whoever asks who is connected."""
+        connection = getattr(self, "connection", None)
+        if connection is not None:
+            connection.user = user
+
     @property
     def local(self) -> Address:
         """The address the peer connected to."""

@@ -168,6 +168,8 @@ class Http1Connection(Http1Ending):
         length, self.expects = framing(headers, http11)
         if target[0] != 47:  # a slash
             target = origin_form(method, target, headers)
+        if not self.requests:
+            self.introduce(headers)
         self.requests += 1
         if server.stopping:
             self.keep_alive = False

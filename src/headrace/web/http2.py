@@ -67,6 +67,8 @@ class Http2Connection(Http2Control):
         self._head_bytes = 0
         self._work_later: asyncio.Handle | None = None
         self._pinged = False
+        self._frames_seen = 0
+        self._unfinished = (-1, 0.0)  # how many frames there were when one was found incomplete, and when that was
         self._took: tuple[Callable[[int, int, bytes], None], ...] = (
             self._data,
             self._headers,
@@ -151,6 +153,7 @@ class Http2Connection(Http2Control):
             else:
                 self.floods.control(self.server.now)  # to be ignored (RFC 9113, 5.5)
             at = end
+            self._frames_seen += 1
             if self.over:
                 return False
         self._unread = data = data[at:]
@@ -221,6 +224,8 @@ class Http2Connection(Http2Control):
             self.floods.reset(self.server.now)
             self.send(reset(stream, Code.PROTOCOL_ERROR))
             return
+        if not self.client:
+            self.introduce(head.headers)
         exchange = self.exchanges[stream] = Http2Exchange(self, stream, head.method, head.target, head.headers)
         exchange._length = head.length
         exchange.expects = head.expects
@@ -354,11 +359,14 @@ class Http2Connection(Http2Control):
             return
         limits = self.server.limits
         silent = now - self.moved_s
+        if self._head is not None or self._unread or not self.settings_seen:
+            if self._unfinished[0] != self._frames_seen:
+                self._unfinished = (self._frames_seen, now)
+            elif now - self._unfinished[1] > limits.head_s and not self.paused:
+                self._fail(Http2Error(Code.NO_ERROR, "a frame takes too long"))
+                return
         if not self.exchanges:
-            if self._head is not None or self._unread or not self.settings_seen:
-                if silent > limits.head_s:
-                    self._fail(Http2Error(Code.NO_ERROR, "the head of a request takes too long"))
-            elif silent > self.server.idle_s:
+            if silent > self.server.idle_s:
                 self.shut_down()
             return
         for exchange in tuple(self.exchanges.values()):

@@ -47,6 +47,7 @@ class Http2Sending(Connection):
         self.head_begin = NO_TABLE  # of the next head we send
         self.last_stream = 0
         self.going_away = False
+        self._was_idle = False  # when we went away
         self.peer_goes = False
         self.working = False  # on frames that came: what they make us send goes out behind them
         self.loop = asyncio.get_running_loop()
@@ -224,11 +225,15 @@ class Http2Sending(Connection):
 
     def _close(self) -> None:
         self.flush()
-        self.transport.close()
+        if self.peer_goes or self._was_idle:
+            self.transport.close()
+        else:
+            self.linger()  # a frame of the peer that comes now must not cost it the last answer
 
     def shut_down(self) -> None:
         if not self.going_away and not self.over:
             self.going_away = True
+            self._was_idle = not self.exchanges
             self.send(goaway(self.last_stream, Code.NO_ERROR))
             self.close_if_done()
 

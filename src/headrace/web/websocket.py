@@ -98,6 +98,9 @@ class WebSocket(asyncio.Protocol):
         self._timer: asyncio.TimerHandle | None = None
         exchange.on_gone = self._disconnected
 
+    def known_as(self, user: str) -> None:
+        self._exchange.known_as(user)
+
     # --- what the application sees
 
     async def receive(self) -> Message:

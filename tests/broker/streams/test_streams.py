@@ -310,6 +310,24 @@ def test_a_server_that_deletes_no_topics_deletes_no_streams() -> None:
     site.rig.end()
 
 
+def test_a_topic_that_has_the_name_since_is_not_deleted_with_the_stream(site: Site) -> None:
+    stream = site.make()
+
+    async def delete_twice() -> list[BaseException | None]:
+        async def by_kafka() -> None:
+            await site.topics.delete("s")
+
+        async def made_again() -> None:
+            while "s" in site.rig.log.topics():
+                await asyncio.sleep(0)
+            await site.topics.create(NewTopic("s", 1))
+
+        return await asyncio.gather(by_kafka(), site.streams.delete(stream), made_again(), return_exceptions=True)
+
+    assert [type(one).__name__ for one in site.run(delete_twice())] == ["NoneType", "NotFound", "NoneType"]
+    assert not site.find().stored
+
+
 def test_those_who_wait_are_told_that_it_is_gone(site: Site) -> None:
     stream = site.make()
     waiting = site.task(stream.changed.wait())

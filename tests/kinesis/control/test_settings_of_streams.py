@@ -43,10 +43,23 @@ def test_tags_of_other_characters_are_refused(tags, client, arn, refused):
     assert client.list_tags_for_stream(StreamName="orders")["Tags"] == []
 
 
-def test_a_stream_has_no_more_than_fifty_tags(client, arn, refused):
+@pytest.mark.parametrize("tags", [{"a%b": "1"}, {"a": "100%"}])
+def test_a_percent_sign_is_refused_in_its_own_words(tags, client, arn, account, refused):
+    assert refused(client.add_tags_to_stream, StreamName="orders", Tags=tags) == (
+        "InvalidArgumentException",
+        f"Failed to add tags to stream orders under account {account} because some tags contained illegal characters. "
+        f"The allowed characters are Unicode letters, white-spaces, '_',',','/','=','+','-','@'.",
+    )
+
+
+def test_a_stream_has_no_more_than_fifty_tags(client, arn, account, refused):
     client.add_tags_to_stream(StreamName="orders", Tags={f"k{number}": "v" for number in range(50)})
-    code, _ = refused(client.add_tags_to_stream, StreamName="orders", Tags={"one-more": "v"})
-    assert code in ("LimitExceededException", "InvalidArgumentException")
+    assert refused(client.add_tags_to_stream, StreamName="orders", Tags={"one-more": "v"}) == (
+        "InvalidArgumentException",
+        f"Failed to add tags to stream orders under account {account} because a given stream cannot have more than 50 tags "
+        f"associated with it.",
+    )
+    assert refused(client.tag_resource, ResourceARN=arn, Tags={"one-more": "v"})[0] == "LimitExceededException"
     client.add_tags_to_stream(StreamName="orders", Tags={"k1": "changed"})
 
 

@@ -173,6 +173,14 @@ def test_a_hash_key_at_the_edge_of_the_shard_is_refused(key, client, account, re
     )
 
 
+@pytest.mark.parametrize("name", ["2147483648", "shardId-002147483648", "ABKLFD8", "2.14E4"])
+def test_a_name_that_no_shard_can_have_is_refused_before_the_stream_is_looked_for(name, client, account, refused):
+    assert refused(client.split_shard, StreamName="nowhere", ShardToSplit=name, NewStartingHashKey="9") == (
+        "ResourceNotFoundException",
+        f"Could not find shard {name} in stream nowhere under account {account}.",
+    )
+
+
 def test_an_on_demand_stream_is_not_resharded_by_hand(client, account, refused):
     client.create_stream(StreamName="elastic", StreamModeDetails={"StreamMode": "ON_DEMAND"})
     on_demand = (
@@ -186,7 +194,8 @@ def test_an_on_demand_stream_is_not_resharded_by_hand(client, account, refused):
     )
 
 
-def test_the_number_may_be_a_shard_id_without_its_zeros(client):
+@pytest.mark.parametrize("name", ["0", "shardId-0", "shard-0", "-000000000000000"])
+def test_a_shard_may_be_named_by_its_number_alone(name, client):
     client.create_stream(StreamName="orders", ShardCount=1)
-    client.split_shard(StreamName="orders", ShardToSplit="shardId-0", NewStartingHashKey=str(HALF))
+    client.split_shard(StreamName="orders", ShardToSplit=name, NewStartingHashKey=str(HALF))
     assert len(client.list_shards(StreamName="orders")["Shards"]) == 3

@@ -14,7 +14,8 @@ from headrace.broker.streams.sequence import sequence_number
 
 HASH_KEYS = 1 << 128
 
-_ID = re.compile(r"(?:[^-]+-)?(\d{1,12})", re.ASCII)
+_ID = re.compile(r"(?:[^-]*-)?0*(\d{1,10})", re.ASCII)
+_MAX_INDEX = 2**31 - 1
 
 
 class Shard:
@@ -103,7 +104,7 @@ def shard_id(index: int) -> str:
 def parse_shard_id(text: str) -> int | None:
     """The index in it, or None. As with Amazon's, zeros and the word in front may be missing, or be another."""
     found = _ID.fullmatch(text)
-    return None if found is None else int(found[1])
+    return None if found is None or int(found[1]) > _MAX_INDEX else int(found[1])
 
 
 def uniform_ranges(count: int) -> list[tuple[int, int]]:

@@ -128,7 +128,7 @@ class Streams(Alterations):
         before = stream.status
         stream.set_status(Status.DELETING)
         try:
-            await self._to_its_end(self._topics.delete(stream.topic.name))
+            await self._to_its_end(self._topics.delete(stream.topic.name, topic_id=stream.topic.topic_id))
         except UnknownTopic as error:
             raise not_found(stream) from error
         except TopicDeletionDisabled as error:

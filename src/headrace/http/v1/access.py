@@ -13,6 +13,18 @@ if TYPE_CHECKING:
     from headrace.broker.vhosts.users import User
 
 VHOST = "/"
+ADMINISTRATOR, MONITORING = "administrator", "monitoring"
+
+
+def monitors(user: User) -> bool:
+    """Whether they see what is not theirs."""
+    return ADMINISTRATOR in user.tags or MONITORING in user.tags
+
+
+def check_monitors(user: User) -> None:
+    """For what concerns the server as a whole. Raises Problem."""
+    if not monitors(user):
+        raise Problem(403, "forbidden", f"user '{user.name}' needs one of these tags: {ADMINISTRATOR}, {MONITORING}")
 
 
 def check_topic_access(user: User, what: str, topic: str) -> None:

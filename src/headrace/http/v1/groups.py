@@ -9,13 +9,15 @@ Groups of every kind: classic, consumer (KIP-848) and share (KIP-932).
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Annotated
 
-from msgspec import Meta, Struct
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 from headrace.broker.groups import GroupKind
 from headrace.broker.groups.consumer.embedded import read_assignment
 from headrace.broker.groups.subscription import MalformedSubscription
+from headrace.broker.lag import lag_of
 from headrace.http.problems import Problem
 from headrace.http.v1.group_offsets import standing_of, topic_names
 from headrace.http.v1.listing import PARAMETERS, part_of
@@ -32,6 +34,8 @@ class GroupOfList(Struct):
     type: str
     state: str
     protocol_type: str
+    members: Annotated[int | UnsetType, Meta(description="With `lag`: how many it has.")] = UNSET
+    lag: Annotated[int | UnsetType, Meta(description="With `lag`: records that it has not read yet.")] = UNSET
 
 
 class GroupList(Struct):
@@ -66,6 +70,11 @@ async def _list(ask: Ask) -> Reply:
     rows = [
         GroupOfList(name, str(listings[name].kind), listings[name].state, listings[name].protocol_type) for name in names
     ]  # fmt: skip
+    if ask.flag("lag"):
+        for row in rows:
+            standing = await lag_of(ask.broker, listings[row.group])
+            row.members, row.lag = standing.members, sum(each.lag for each in standing.partitions)
+            await asyncio.sleep(0)
     return Reply(200, GroupList(rows, following))
 
 
@@ -140,7 +149,8 @@ OPERATIONS = (
     Operation(
         "GET", "/v1/groups", "Lists groups", _list, answer=GroupList,
         query=(*PARAMETERS, Parameter("type", "Only of this kind: classic, consumer or share."),
-               Parameter("state", "Only in this state: Stable, Empty, …")),
+               Parameter("state", "Only in this state: Stable, Empty, …"),
+               Parameter("lag", "true: with the members and the lag of each.", bool)),
     ),
     Operation("GET", "/v1/groups/{group}", "Describes a group", _get, answer=GroupShown, problems=(404,)),
     Operation(

@@ -106,6 +106,7 @@ class QuickPublish:
                 user = unnamed_user(self.broker, exchange.peer)
             else:
                 user = named_user(self.broker, authorization, exchange.peer)
+                exchange.known_as(user.name)
             if user is None:
                 return None
             if self._may_write.get(topic) is not user:  # whoever gets other permissions becomes another object

@@ -13,19 +13,20 @@ topic (`access`).
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated
 
-from msgspec import Meta, Struct, field
+from msgspec import UNSET, Meta, Struct, UnsetType, field
 
 from headrace.broker.routes.positions import Place
-from headrace.broker.settings import Source
 from headrace.broker.topic_errors import PolicyViolation
 from headrace.broker.topics import HIDDEN_PREFIX, NewTopic, is_internal
 from headrace.http.problems import Problem
 from headrace.http.v1.access import check_topic_access
 from headrace.http.v1.listing import PARAMETERS, part_of
-from headrace.http.v1.operations import NO_CONTENT, Ask, Operation, Reply
+from headrace.http.v1.operations import NO_CONTENT, Ask, Operation, Parameter, Reply
+from headrace.http.v1.topic_parts import SOURCES, sizes_of
 from headrace.log.errors import InvalidName, OffsetOutOfRange, UnknownTopic
 from headrace.log.topic_config import resolve
 
@@ -41,6 +42,8 @@ class TopicOfList(Struct):
     id: str
     internal: bool
     partitions: int
+    records: Annotated[int | UnsetType, Meta(description="With `sizes`: ends less starts.")] = UNSET
+    size_bytes: Annotated[int | UnsetType, Meta(description="With `sizes`.")] = UNSET
 
 
 class TopicList(Struct):
@@ -96,13 +99,14 @@ class TrimmedTopic(Struct):
     partitions: list[Trimmed] = field(default_factory=list)
 
 
-_SOURCES = {Source.DYNAMIC_TOPIC_CONFIG: "topic", Source.DEFAULT_CONFIG: "default"}
-
-
 async def _list(ask: Ask) -> Reply:
     names, following = await part_of(ask, ask.broker.log.topics(), without=HIDDEN_PREFIX)
     found = [topic for name in names if (topic := ask.broker.topics.get(name)) is not None]
     rows = [TopicOfList(topic.name, str(topic.topic_id), is_internal(topic), len(topic.partitions)) for topic in found]
+    if ask.flag("sizes"):
+        for row, topic in zip(rows, found, strict=True):
+            row.records, row.size_bytes = await sizes_of(topic)
+            await asyncio.sleep(0)
     return Reply(200, TopicList(rows, following))
 
 
@@ -116,7 +120,7 @@ def _shown(ask: Ask, topic: Topic) -> TopicShown:
         for each in topic.partitions
     ]
     config = {
-        entry.name: ConfigShown(entry.value, _SOURCES.get(entry.source, "server"))
+        entry.name: ConfigShown(entry.value, SOURCES.get(entry.source, "server"))
         for entry in ask.broker.topics.config(topic.name)
     }
     return TopicShown(topic.name, str(topic.topic_id), is_internal(topic), partitions, config)
@@ -204,7 +208,10 @@ def _texts(config: Mapping[str, Setting]) -> dict[str, str | None]:
 
 
 OPERATIONS = (
-    Operation("GET", "/v1/topics", "Lists topics", _list, answer=TopicList, query=PARAMETERS),
+    Operation(
+        "GET", "/v1/topics", "Lists topics", _list, answer=TopicList,
+        query=(*PARAMETERS, Parameter("sizes", "true: with the number of records and bytes of each.", bool)),
+    ),
     Operation(
         "POST", "/v1/topics", "Makes a topic", _create, NewTopicBody, TopicShown, 201, problems=(409,), change=True,
         description="With `validate_only` nothing is made, and the answer is 204.",

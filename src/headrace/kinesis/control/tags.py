@@ -8,7 +8,8 @@ from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from headrace.kinesis.errors import invalid_argument
+from headrace.broker.streams.tags import MAX_TAGS
+from headrace.kinesis.errors import KinesisError, invalid_argument
 from headrace.kinesis.lookup import find_resource
 from headrace.kinesis.pages import page_of
 from headrace.kinesis.service import Call
@@ -29,13 +30,30 @@ def check_tags(tags: Mapping[str, str] | Sequence[str]) -> None:
 
 
 async def add_tags_to_stream(call: Call) -> None:
-    check_tags(call.given["Tags"])
-    await call.service.streams.add_tags(call.stream(), call.given["Tags"])
+    stream, tags = call.stream(), call.given["Tags"]
+    check_tags(tags)
+    _check_percent(call, "add tags to", [*tags, *tags.values()])
+    if len({*stream.tags, *tags}) > MAX_TAGS:
+        raise _failed(call, "add tags to", f"a given stream cannot have more than {MAX_TAGS} tags associated with it.")
+    await call.service.streams.add_tags(stream, tags)
 
 
 async def remove_tags_from_stream(call: Call) -> None:
+    stream = call.stream()
     check_tags(call.given["TagKeys"])
-    await call.service.streams.remove_tags(call.stream(), call.given["TagKeys"])
+    _check_percent(call, "remove tags from", call.given["TagKeys"])
+    await call.service.streams.remove_tags(stream, call.given["TagKeys"])
+
+
+def _check_percent(call: Call, doing: str, texts: Sequence[str]) -> None:
+    """The one character that the other text allows and AWS does not."""
+    if any("%" in text for text in texts):
+        allowed = "Unicode letters, white-spaces, '_',',','/','=','+','-','@'."
+        raise _failed(call, doing, f"some tags contained illegal characters. The allowed characters are {allowed}")
+
+
+def _failed(call: Call, doing: str, why: str) -> KinesisError:
+    return invalid_argument(f"Failed to {doing} stream {call.stream().name} under account {call.account} because {why}")
 
 
 def list_tags_for_stream(call: Call) -> dict[str, Any]:
