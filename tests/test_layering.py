@@ -23,7 +23,7 @@ MAY_IMPORT = {
     "kafka": {"broker", "log"},
     "amqp": {"broker", "log"},
     "web": set(),
-    "http": {"broker", "log", "web"},
+    "http": {"broker", "log", "logs", "web"},
     "kinesis": {"broker", "log", "web", "_kinesis"},
     "webhooks": {"broker", "log"},
     "zeromq": {"broker", "log", "_zeromq"},

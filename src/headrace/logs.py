@@ -3,6 +3,9 @@
 A line that comes again and again says little and costs much, so of lines that begin alike (the same logger and the same text
 before its arguments are put in) at most `LINES_PER_SECOND` are written a second; the first one afterwards says how many were
 left out. Bound: `KINDS` kinds of lines are remembered, and all are forgotten when there are more.
+
+What was written last is kept, for whoever can't see standard error: `LINES_KEPT` lines, with `MESSAGE_CHARS` of the text and
+`ERROR_CHARS` of the traceback (the end of it, which says what happened).
 """
 
 from __future__ import annotations
@@ -11,10 +14,15 @@ import json
 import logging
 import sys
 import time
-from typing import TextIO
+from collections import deque
+from collections.abc import Iterator
+from typing import NamedTuple, TextIO
 
 LINES_PER_SECOND = 20
 KINDS = 1000
+LINES_KEPT = 2000
+MESSAGE_CHARS = 2000
+ERROR_CHARS = 8000
 
 _TEXT = "%(asctime)s %(levelname)s %(name)s %(message)s"
 
@@ -65,9 +73,58 @@ class JsonLines(logging.Formatter):
         return json.dumps(line, ensure_ascii=False)
 
 
+class Line(NamedTuple):
+    number: int  # counted from 1 since the start
+    time_ms: int
+    level: int  # as `logging` has it
+    logger: str
+    message: str
+    error: str | None
+
+
+class Kept(logging.Handler):
+    """Keeps the last lines that went through it. Any thread may write and read."""
+
+    def __init__(self, lines: int = LINES_KEPT) -> None:
+        super().__init__()
+        self._lines: deque[Line] = deque(maxlen=lines)
+        self.last = 0  # the number of the newest
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            message = record.getMessage()
+            error = logging.Formatter().formatException(record.exc_info) if record.exc_info else None
+        except Exception:  # arguments that do not fit: the stream's handler complains
+            return
+        self.last += 1
+        shortened = error if error is None or len(error) <= ERROR_CHARS else "…" + error[-ERROR_CHARS:]
+        text = message if len(message) <= MESSAGE_CHARS else message[:MESSAGE_CHARS] + "…"
+        self._lines.append(Line(self.last, int(record.created * 1000), record.levelno, record.name, text, shortened))
+
+    def newest_first(self) -> Iterator[Line]:
+        return reversed(tuple(self._lines))
+
+
+class KeptStream(logging.StreamHandler[TextIO]):
+    """Writes lines, and keeps those that it wrote."""
+
+    def __init__(self, stream: TextIO) -> None:
+        super().__init__(stream)
+        self.kept = Kept()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.kept.emit(record)
+        super().emit(record)
+
+
+def kept() -> Kept | None:
+    """The last lines of this process's log; None where `write_to` was not called."""
+    return next((handler.kept for handler in logging.getLogger().handlers if isinstance(handler, KeptStream)), None)
+
+
 def write_to(stream: TextIO | None = None, *, level: str = "info", as_json: bool = False) -> logging.Handler:
     """Sends everything that is logged from now on there, standard error by default."""
-    handler = logging.StreamHandler(stream or sys.stderr)
+    handler = KeptStream(stream or sys.stderr)
     handler.setFormatter(JsonLines() if as_json else logging.Formatter(_TEXT))
     handler.addFilter(RateLimit())
     logging.basicConfig(handlers=[handler], level=level.upper())

@@ -3,13 +3,14 @@
 Every answer is JSON. What the server refuses is a `ServerError` with its own words; a server that does not answer is one, too.
 In read-only mode nothing but GET leaves this process (and POST to what only asks: `ASKING`).
 
-Bounds: `CONNECTIONS` at once for all pages together, `TIMEOUT_S` for an answer, `MOST_BYTES` of it.
+Bounds: `CONNECTIONS` at once for all pages together, `STREAMS` of them without an end, `TIMEOUT_S` for an answer, `MOST_BYTES`
+of it.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -18,9 +19,10 @@ from urllib.parse import quote
 import httpx
 
 CONNECTIONS = 32
+STREAMS = 20
 TIMEOUT_S = 15.0
 MOST_BYTES = 64 * 1024 * 1024
-ASKING = ("/trial", "/test", "/preview")  # ends of paths of POST that change nothing
+ASKING = ("/trial", "/v1/routes/test", "/preview")  # ends of paths of POST that change nothing
 
 Params = Mapping[str, str | int | float | bool | None]
 
@@ -48,6 +50,7 @@ class Server:
     def __init__(self, url: str, *, read_only: bool = False, transport: httpx.AsyncBaseTransport | None = None) -> None:
         self.url = url.rstrip("/")
         self.read_only = read_only
+        self.streams = 0  # that are open
         limits = httpx.Limits(max_connections=CONNECTIONS, max_keepalive_connections=CONNECTIONS // 2)
         self._client = httpx.AsyncClient(
             base_url=self.url, timeout=TIMEOUT_S, limits=limits, transport=transport, trust_env=False, follow_redirects=False
@@ -87,10 +90,13 @@ class Access:
         return await self._ask("DELETE", path, params=params)
 
     @asynccontextmanager
-    async def lines(self, path: str, params: Params | None = None) -> AsyncIterator[AsyncIterator[Any]]:
+    async def lines(self, path: str, params: Params | None = None) -> AsyncIterator[AsyncGenerator[Any, None]]:
         """An answer that is lines of JSON, one after the other: for tails and searches. Raises ServerError."""
         headers = {"accept": "application/x-ndjson"}
         timeout = httpx.Timeout(TIMEOUT_S, read=None)
+        if self.server.streams >= STREAMS:
+            raise ServerError(503, f"{STREAMS} live views and searches are open in this console already: close one")
+        self.server.streams += 1
         try:
             async with self._client.stream(
                 "GET", path, params=_given(params), headers=headers, auth=self._auth, timeout=timeout
@@ -101,6 +107,8 @@ class Access:
                 yield (json.loads(line) async for line in answer.aiter_lines() if line)
         except httpx.HTTPError as error:
             raise ServerError(0, _silent(self.server.url, error)) from error
+        finally:
+            self.server.streams -= 1
 
     async def raw(self, path: str) -> bytes:
         """An answer as it is. Raises ServerError."""

@@ -51,6 +51,24 @@ class StorageInfo:
     path: str
     total_bytes: int
     usable_bytes: int
+    journal_files: int = 0
+    journal_bytes: int = 0  # that its files take
+    journal_max_bytes: int = 0  # that they may
+
+
+@dataclass(frozen=True, slots=True)
+class StoredSegment:
+    """A piece of a partition, as it is kept. Times are those of records; -1: not known."""
+
+    base_offset: int
+    end_offset: int
+    size_bytes: int
+    first_timestamp_ms: int
+    max_timestamp_ms: int
+    on_disk: bool
+    archived: bool
+    active: bool  # it is the one that is written
+    compacted: bool
 
 
 Buffer = bytes | bytearray | memoryview
@@ -165,6 +183,15 @@ class Partition(Protocol):
     @property
     def size_bytes(self) -> int:
         """Of what is here; what is only in the archive is not in it."""
+        ...
+
+    async def stored_segments(self, after: int, most: int) -> list[StoredSegment]:
+        """Those with a base offset above `after`, the oldest first, at most so many; also what is only in the archive."""
+        ...
+
+    @property
+    def segment_count(self) -> int:
+        """On this disk."""
         ...
 
     @property

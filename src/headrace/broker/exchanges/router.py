@@ -266,11 +266,7 @@ class Router(Generic[D]):
             routes = waiting.pop()
             matcher = routes.matcher
             sees = max(sees, matcher.sees)
-            matched = matcher.match(keys[0], headers, properties)
-            if len(keys) > 1 and matcher.every_key:
-                matched = dict.fromkeys(matched)
-                for key in keys[1:]:
-                    matched.update(dict.fromkeys(matcher.match(key, headers, properties)))
+            matched = _matched(matcher, keys, headers, properties)
             onward: list[str] = []
             if routes.onward:
                 for node in matched:
@@ -292,6 +288,12 @@ class Router(Generic[D]):
         if sees <= Sees.KEY and len(keys) == 1:
             self._remember(start, None if sees is Sees.NOTHING else keys[0], found, visited)
         return found
+
+    def matched(
+        self, exchange: Exchange, keys: Sequence[str], headers: Headers, properties: MessageProperties
+    ) -> Collection[Node]:
+        """What a message reaches from this exchange in one step: for whoever follows it by hand."""
+        return _matched(self._routes[exchange.name].matcher, keys, headers, properties)
 
     def _by_default(self, keys: Sequence[str]) -> tuple[D, ...]:
         if len(keys) == 1:
@@ -354,3 +356,13 @@ class Router(Generic[D]):
             if not dependent:
                 del self._visited_for[name]
         routes.depends_on.clear()
+
+
+def _matched(matcher: Matcher, keys: Sequence[str], headers: Headers, properties: MessageProperties) -> Collection[Node]:
+    matched = matcher.match(keys[0], headers, properties)
+    if len(keys) == 1 or not matcher.every_key:
+        return matched
+    every = dict.fromkeys(matched)
+    for key in keys[1:]:
+        every.update(dict.fromkeys(matcher.match(key, headers, properties)))
+    return every

@@ -8,7 +8,7 @@ in none. `retry_dead` sends dead letters back to the queue they first died in.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Collection, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
@@ -35,6 +35,8 @@ class Peeked:
     message: Message
     redelivered: bool
     timestamp_ms: int  # when it arrived
+    lane: int
+    offset: int  # with the lane it names the message as long as that is in the queue
 
 
 class Moved(Protocol):
@@ -62,7 +64,10 @@ async def peek(queue: Queue, count: int, skip: int = 0) -> list[Peeked]:
                 if batch is None:
                     return found
                 last = min(end, batch.end, first + count - len(found))
-                found += [Peeked(message, redelivered, batch.timestamp_ms) for message in batch.messages(first, last)]
+                found += [
+                    Peeked(message, redelivered, batch.timestamp_ms, lane.number, offset)
+                    for offset, message in enumerate(batch.messages(first, last), first)
+                ]
                 first = last
         lane.backlog.passed(lane.passed)
         if len(found) >= count:
@@ -112,9 +117,11 @@ async def move(queue: Queue, turns: Turns, republish: Republish, exchange: str, 
     return await _move(queue, turns, republish, elsewhere, count)
 
 
-async def retry_dead(queue: Queue, turns: Turns, republish: Republish, count: int) -> int:
+async def retry_dead(
+    queue: Queue, turns: Turns, republish: Republish, count: int, wanted: Collection[tuple[int, int]] | None = None
+) -> int:
     """Sends up to so many dead letters back to the queue they first died in, without the story of their deaths. What has no
-    such story stays."""
+    such story stays; so does what is not `wanted`, given by lane and offset, and `count` is how many are looked at then."""
 
     def back(message: Message) -> tuple[Message, str, str] | None:
         found = headers(message.properties)
@@ -124,7 +131,7 @@ async def retry_dead(queue: Queue, turns: Turns, republish: Republish, count: in
         alive = {name: value for name, value in found.items() if not name.startswith(_DEATHS)}
         return message._replace(properties=with_headers(message.properties, alive)), "", origin
 
-    return await _move(queue, turns, republish, back, count)
+    return await _move(queue, turns, republish, back, count, wanted)
 
 
 async def _move(
@@ -133,15 +140,24 @@ async def _move(
     republish: Republish,
     place: Callable[[Message], tuple[Message, str, str] | None],
     count: int,
+    only: Collection[tuple[int, int]] | None = None,
 ) -> int:
     moved = 0
+    left = None if only is None else set(only)
     kept: list[Chunk] = []
     try:
         for _ in range(min(count, queue.ready_count)):
+            if left is not None and not left:
+                break
             chunk = await _take(queue)
             if chunk is None:
                 break
+            if left is not None and (chunk.lane, chunk.first_offset) not in left:
+                kept.append(chunk)
+                continue
             wanted = place(read_message(chunk.data, chunk.position)[0])
+            if left is not None:
+                left.discard((chunk.lane, chunk.first_offset))
             if wanted is None:
                 kept.append(chunk)
                 continue

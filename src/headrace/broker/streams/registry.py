@@ -87,6 +87,13 @@ class Registry:
         topic = self._topics.get(name)
         return None if topic is None or not self._is_free(topic) else self._view(key, topic)
 
+    def of_topic(self, topic: Topic) -> Stream | None:
+        """The stream that a topic is; one that belongs to nobody is seen in the account and region of the settings."""
+        found = self._by_topic.get(topic.name)
+        if found is not None:
+            return found
+        return self.find(self._settings.get_str("kinesis.account"), self._settings.get_str("kinesis.region"), topic.name)
+
     def find_arn(self, arn: str) -> Stream | None:
         """Of the stream, or of a consumer of it."""
         parts = parse_arn(arn)

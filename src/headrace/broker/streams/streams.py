@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from headrace.broker.streams.reshard import Check, MakePlan
     from headrace.broker.topics import Topics
     from headrace.clock import Clock
-    from headrace.log.port import Log
+    from headrace.log.port import Log, Topic
 
 T = TypeVar("T")
 
@@ -55,6 +55,10 @@ class Streams(Alterations):
 
     def find(self, account: str, region: str, name: str) -> Stream | None:
         return self._registry.find(account, region, name)
+
+    def of_topic(self, topic: Topic) -> Stream | None:
+        """The stream that a topic is."""
+        return self._registry.of_topic(topic)
 
     def find_arn(self, arn: str) -> Stream | None:
         """By the stream's ARN or a consumer's."""

@@ -143,11 +143,11 @@ class Publishing:
                 raise precondition_failed("fast reply consumer does not exist")
             run = _with_properties(run, encode_properties(replace(properties, reply_to=reply_name)))
         if properties.expiration is not None:
-            _check_expiration(properties.expiration)
+            check_expiration(properties.expiration)
         keys: tuple[str, ...] = (run.routing_key,)
         headers = run.headers
         if headers:
-            keys = (run.routing_key, *_more_keys(headers, "CC"), *_more_keys(headers, "BCC"))
+            keys = (run.routing_key, *more_keys(headers, "CC"), *more_keys(headers, "BCC"))
             if "BCC" in headers:
                 kept = {name: value for name, value in headers.items() if name != "BCC"}
                 run = _with_properties(run, with_headers(run.raw_properties, kept))
@@ -235,7 +235,7 @@ def _with_properties(run: Run, properties: bytes) -> Run:
     return Run.of([message._replace(properties=properties) for message in run.messages()])
 
 
-def _more_keys(headers: Mapping[str, object], name: str) -> list[str]:
+def more_keys(headers: Mapping[str, object], name: str) -> list[str]:
     """The routing keys in the header CC or BCC."""
     if name not in headers:
         return []
@@ -245,7 +245,7 @@ def _more_keys(headers: Mapping[str, object], name: str) -> list[str]:
     return [key for key in value if isinstance(key, str)]
 
 
-def _check_expiration(text: str) -> None:
+def check_expiration(text: str) -> None:
     match = _NUMBER.match(text)
     if match is None:
         wrong = "no_integer"

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 from datetime import UTC, datetime
 from typing import Any
 
 SHOWN_BYTES = 64 * 1024  # of one value; there is a download for more
+# Characters that move the cursor or turn the direction of what stands beside them (UAX #9)
+_UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
 
 
 def size_text(size: float | None) -> str:
@@ -48,6 +51,23 @@ def duration_text(seconds: float | None) -> str:
     return f"{seconds:.0f} s"
 
 
+def one_line(text: str, most: int = 160) -> str:
+    """The beginning of a text for a row: what can't be seen, or turns the direction of writing, is written out."""
+    cut = text[:most]
+    shown = _UNSEEN.sub(_written_out, sendable(cut))
+    return shown + " …" if len(text) > most else shown
+
+
+def _written_out(found: re.Match[str]) -> str:
+    character = found.group()
+    return " " if character in "\n\r\t" else f"‹U+{ord(character):04X}›"
+
+
+def sendable(text: str) -> str:
+    """Without half surrogates, which JSON may hold but nothing can send."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
 def bytes_of(event: dict[str, Any], member: str) -> bytes | None:
     """The key or the value of an event as /v1 shows it, as its bytes."""
     if f"{member}_base64" in event:
@@ -55,7 +75,7 @@ def bytes_of(event: dict[str, Any], member: str) -> bytes | None:
     given = event.get(member)
     if given is None:
         return None
-    return given.encode() if isinstance(given, str) else json.dumps(given, ensure_ascii=False).encode()
+    return given.encode("utf-8", "replace") if isinstance(given, str) else json.dumps(given, ensure_ascii=False).encode()
 
 
 def as_format(data: bytes | None, form: str) -> str:
@@ -66,7 +86,7 @@ def as_format(data: bytes | None, form: str) -> str:
     cut = "" if len(shown) == len(data) else f"\n… {len(data) - len(shown):,} bytes more"
     if form in ("auto", "json") and not cut:
         try:
-            return json.dumps(json.loads(shown), ensure_ascii=False, indent=2)
+            return sendable(json.dumps(json.loads(shown), ensure_ascii=False, indent=2))
         except (ValueError, RecursionError):
             if form == "json":
                 return "(this is no JSON)\n" + shown.decode("utf-8", "replace")

@@ -58,7 +58,7 @@ async def _publish(call: Call) -> object:
     body.require("properties", "routing_key", "payload", "payload_encoding")
     exchange = "" if call["name"] == DEFAULT_EXCHANGE else call["name"]
     key = body.text("routing_key")
-    message = Message(exchange, key, _raw_properties(body), _payload(body))
+    message = Message(exchange, key, raw_properties(body), _payload(body))
     try:
         check_exchange_access(call.user, "write", exchange, vhost.name)
         found = vhost.exchanges.get(exchange)
@@ -87,7 +87,7 @@ def _payload(body: Body) -> bytes:
         raise bad_request(["not_base64", payload[:100]]) from None
 
 
-def _raw_properties(body: Body) -> bytes:
+def raw_properties(body: Body) -> bytes:
     given = body.get("properties")
     given = {} if given == [] else given
     if not isinstance(given, Mapping):
@@ -204,6 +204,11 @@ class _Shown:
             "payload": payload,
             "payload_encoding": encoding,
         }
+
+
+def message_row(message: Message) -> dict[str, Any]:
+    """A message that is in no queue."""
+    return _Shown(Body({})).row(message)
 
 
 def _properties(raw: bytes) -> object:

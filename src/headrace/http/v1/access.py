@@ -27,6 +27,12 @@ def check_monitors(user: User) -> None:
         raise Problem(403, "forbidden", f"user '{user.name}' needs one of these tags: {ADMINISTRATOR}, {MONITORING}")
 
 
+def check_administers(user: User) -> None:
+    """Raises Problem."""
+    if ADMINISTRATOR not in user.tags:
+        raise Problem(403, "forbidden", f"user '{user.name}' needs the tag {ADMINISTRATOR}")
+
+
 def check_topic_access(user: User, what: str, topic: str) -> None:
     """`what` is "configure", "write" or "read". Raises Problem."""
     permissions = user.permissions.get(VHOST)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from headrace.http.v1 import brokered, group_offsets, groups, overview, topic_parts, topics
+from headrace.http.v1 import brokered, graph, group_offsets, groups, record_views, server_side, topic_parts, topics, trial
 from headrace.http.v1.operations import Resources
 
 if TYPE_CHECKING:
@@ -14,17 +14,28 @@ if TYPE_CHECKING:
     from headrace.broker import Broker
 
 # A group's name may contain a slash, and so may that of a virtual host: `Resources` looks at their paths itself.
-_PATHS = (*topics.PATHS, *topic_parts.PATHS, "/v1/overview", "/v1/groups", "/v1/groups/{rest:path}", *brokered.PATHS)
+_PATHS = (
+    *topics.PATHS,
+    *topic_parts.PATHS,
+    *record_views.PATHS,
+    *server_side.PATHS,
+    "/v1/groups",
+    "/v1/groups/{rest:path}",
+    *brokered.PATHS,
+)
 
 
 def resources(broker: Broker) -> Resources:
     found = (
-        *overview.operations(broker),
+        *server_side.operations(broker),
         *topics.OPERATIONS,
         *topic_parts.OPERATIONS,
         *groups.OPERATIONS,
         *group_offsets.OPERATIONS,
         *brokered.operations(broker),
+        *record_views.OPERATIONS,
+        *trial.OPERATIONS,
+        *graph.OPERATIONS,
     )
     return Resources(broker, found)
 

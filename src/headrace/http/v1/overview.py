@@ -91,6 +91,7 @@ class OverviewShown(Struct):
     storage: StorageShort
     health: Health
     attention: list[Attention]
+    listeners: Annotated[dict[str, str], Meta(description="Where each protocol is spoken, as host and port.")] = {}
 
 
 class Overview:
@@ -138,6 +139,7 @@ class Overview:
             StorageShort(storage.path, storage.total_bytes, storage.usable_bytes, log_bytes),
             Health(broker.log.refusal is None, None if broker.log.refusal is None else str(broker.log.refusal)),
             [],
+            {name: _address(*where) for name, where in sorted(broker.clients.listeners.items())},
         )
         shown.attention = _attention(broker, shown)
         self._taken, self._taken_s = shown, time.monotonic()
@@ -202,6 +204,10 @@ class Overview:
                 now.requests_per_s = max(0, now.requests - last.requests) / since_s
             found[name] = now
         return found
+
+
+def _address(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def _attention(broker: Broker, shown: OverviewShown) -> list[Attention]:

@@ -51,8 +51,10 @@ class OneRecord:
             raise Problem(400, "invalid_parameter", f"format is one of: {', '.join(Form)}") from None
         if query:
             raise Problem(400, "unknown_parameter", f"there is no parameter {next(iter(query))[:100]!r}; there is: format")
-        topic, partition, offset = self._place(name, scope["path_params"]["partition"], scope["path_params"]["offset"])
-        record = await _record(partition, offset)
+        topic, partition, offset = place_of(
+            self._broker, name, scope["path_params"]["partition"], scope["path_params"]["offset"]
+        )
+        record = await record_at(partition, offset)
         tag = f'"{topic.topic_id.hex}-{partition.index}-{offset}-{"raw" if raw else form}"'.encode()
         answer: Headers = [(b"etag", tag), (b"cache-control", b"no-cache"), (b"vary", b"Accept")]
         if tag in headers.get(b"if-none-match", b""):
@@ -69,22 +71,22 @@ class OneRecord:
         self._went[name] += len(body)
         await _send(send, status, answer, body)
 
-    def _place(self, name: str, partition: str, offset: str) -> tuple[Topic, Partition, int]:
-        topic = self._broker.topics.get(name)
-        if topic is None:
-            raise Problem(404, "unknown_topic", f"there is no topic '{name[:250]}'")
-        if not (partition.isascii() and partition.isdecimal() and len(partition) <= 9):
-            raise Problem(400, "unknown_partition", "partition must be the number of one")
-        if not (offset.isascii() and offset.isdecimal() and len(offset) <= 19):
-            raise Problem(400, "invalid_offset", "offset must be a number")
-        if int(partition) >= len(topic.partitions):
-            raise Problem(
-                404, "unknown_partition", f"the topic has no partition {partition}; there are {len(topic.partitions)}"
-            )
-        return topic, topic.partitions[int(partition)], int(offset)
+
+def place_of(broker: Broker, name: str, partition: str, offset: str) -> tuple[Topic, Partition, int]:
+    """What the parts of a path name. Raises Problem."""
+    topic = broker.topics.get(name)
+    if topic is None:
+        raise Problem(404, "unknown_topic", f"there is no topic '{name[:250]}'")
+    if not (partition.isascii() and partition.isdecimal() and len(partition) <= 9):
+        raise Problem(400, "unknown_partition", "partition must be the number of one")
+    if not (offset.isascii() and offset.isdecimal() and len(offset) <= 19):
+        raise Problem(400, "invalid_offset", "offset must be a number")
+    if int(partition) >= len(topic.partitions):
+        raise Problem(404, "unknown_partition", f"the topic has no partition {partition}; there are {len(topic.partitions)}")
+    return topic, topic.partitions[int(partition)], int(offset)
 
 
-async def _record(partition: Partition, offset: int) -> Record:
+async def record_at(partition: Partition, offset: int) -> Record:
     """Raises Problem and LogError."""
     start, end = partition.start_offset, partition.last_stable_offset
     if start <= offset < end:

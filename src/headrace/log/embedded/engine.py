@@ -475,7 +475,7 @@ class EmbeddedLog:
         return self.commit.times
 
     def storage(self) -> StorageInfo:
-        return StorageInfo(self.folder, self.disk.total_bytes(), self.disk.free_bytes())
+        return StorageInfo(self.folder, self.disk.total_bytes(), self.disk.free_bytes(), *self.commit.journal.room())
 
     def in_thread(self, work: Callable[[], T]) -> Awaitable[T]:
         """For reads that may wait for the disk."""

@@ -108,6 +108,10 @@ class Journal:
         with self._guard:
             self.floor = max(self.floor, sequence)
 
+    def room(self) -> tuple[int, int, int]:
+        """Its files, the bytes they take, and those that they may."""
+        return len(self._ring), sum(each.allocated for each in self._ring), self._limit * self._file_bytes
+
     def close(self) -> None:
         for ring_file in self._ring:
             ring_file.file.close()

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from headrace.disk.port import Buffer
-from headrace.log.embedded import compaction_manifest, times
+from headrace.log.embedded import compaction_manifest, describing, times
 from headrace.log.embedded.admission import is_picky, plain_bytes
 from headrace.log.embedded.layout import index_of
 from headrace.log.embedded.producers import Producers
@@ -25,7 +25,7 @@ from headrace.log.errors import (
     OffsetOutOfRange,
     StorageError,
 )
-from headrace.log.port import ActiveProducer, Changed, OpenTransaction, TimedOffset
+from headrace.log.port import ActiveProducer, Changed, OpenTransaction, StoredSegment, TimedOffset
 from headrace.log.topic_config import TopicConfig
 
 if TYPE_CHECKING:
@@ -303,6 +303,13 @@ class StoredPartition:
     @property
     def size_bytes(self) -> int:
         return sum(segment.size for segment in self.segments)
+
+    @property
+    def segment_count(self) -> int:
+        return len(self.segments)
+
+    async def stored_segments(self, after: int, most: int) -> list[StoredSegment]:
+        return await describing.stored_segments(self, after, most)
 
     @property
     def dirty_bytes(self) -> int:

@@ -45,6 +45,7 @@ _TAGS = {
     "queues": "Queues of virtual hosts, as RabbitMQ has them.",
     "exchanges": "Exchanges of virtual hosts.",
     "bindings": "What is bound to what.",
+    "graph": "How exchanges, queues and topics hang together.",
 }
 
 

@@ -1,0 +1,75 @@
+"""One topic: /topics/{topic}, in tabs. Which one is open stands in the address; a tab is built when it is opened, and what it
+does in the background ends when another one is.
+
+    overview    numbers, partitions, and what can be done to the topic
+    settings    what is set, what it means, changing it
+    messages    records a page at a time, and searching them
+    record      one of them
+    live        records as they come
+    produce     writing one
+    consumers   the groups that read it
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from nicegui import ui
+
+from headrace.console.access import ServerError, part
+from headrace.console.frame import Page, View
+from headrace.console.pages.topic import consumers, live, messages, overview, produce, settings
+from headrace.console.pages.topic.tab import TopicTab
+from headrace.console.parts.states import show_error
+
+Build = Callable[[TopicTab], Awaitable[None]]
+_TABS: tuple[tuple[str, str, str, Build], ...] = (
+    ("overview", "Overview", "info", overview.build),
+    ("messages", "Messages", "list", messages.build),
+    ("live", "Live", "stream", live.build),
+    ("produce", "Produce", "edit", produce.build),
+    ("consumers", "Consumers", "groups", consumers.build),
+    ("settings", "Settings", "tune", settings.build),
+)
+
+
+async def topic(view: View) -> None:
+    name = view.params["topic"]
+    view.title(name, back="/topics")
+    about = await view.access.get(f"/v1/topics/{part(name)}/partitions", {"limit": 1})
+    tabs = {tab: build for tab, _, _, build in _TABS if not (tab == "produce" and view.read_only)}
+    first = view.query.get("tab", "overview")
+    first = first if first in tabs else "overview"
+    current: list[TopicTab] = []
+
+    async def show(chosen: str) -> None:
+        while current:
+            current.pop().close()
+        panel.clear()
+        with panel:
+            tab = TopicTab(view, name, about["total"], about["internal"])
+            current.append(tab)
+            try:
+                await tabs[chosen](tab)
+            except ServerError as error:
+                show_error(error)
+
+    async def changed(event: Any) -> None:
+        view.query.clear()
+        view.remember(tab=event.value)
+        await show(event.value)
+
+    with ui.tabs(value=first, on_change=changed).props(
+        "dense no-caps align=left inline-label outside-arrows mobile-arrows"
+    ) as bar:  # type: ignore[arg-type]
+        bar.classes("w-full")
+        for tab, label, icon, _ in _TABS:
+            if tab in tabs:
+                ui.tab(tab, label, icon)
+    panel = ui.column().classes("w-full gap-4")
+    ui.context.client.on_delete(lambda: [tab.close() for tab in current])
+    await show(first)
+
+
+PAGES = [Page("/topics/{topic}", "Topic", topic)]

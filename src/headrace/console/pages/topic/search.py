@@ -1,0 +1,124 @@
+"""The search in a topic: a text and where to look for it, how far it is, and what was found."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from nicegui import ui
+
+from headrace.console.access import ServerError
+from headrace.console.browsing import EventPage
+from headrace.console.pages.topic.record import open_record
+from headrace.console.pages.topic.tab import TopicTab
+from headrace.console.parts.events import EventTable
+from headrace.console.parts.values import count_text
+from headrace.console.searching import EVERYWHERE, Search, Sought
+
+TOLD_EVERY_S = 0.5
+MOST_CHARACTERS = 1000
+MOST_SHOWN = 500
+_PLACES = {"all": "anywhere", "key": "in keys", "value": "in values", "headers": "in headers"}
+
+
+class SearchPanel:
+    """`begin` tells where to begin and whether to go backwards; `showing(True)` is called when there is something to show."""
+
+    def __init__(
+        self, tab: TopicTab, begin: Callable[[], Awaitable[tuple[EventPage, bool]]], showing: Callable[[bool], None]
+    ) -> None:
+        self._tab = tab
+        self._begin = begin
+        self._showing = showing
+        self._search: Search | None = None
+        query = tab.view.query
+        place = query.get("in", "all")
+        with ui.row().classes("w-full items-center gap-2") as self.bar:
+            self._text = ui.input("Text to find", value=query.get("q", "")[:MOST_CHARACTERS]).classes("grow max-w-md")
+            self._text.props(f'dense outlined clearable maxlength={MOST_CHARACTERS} input-class="headrace-find"')
+            self._text.on("keydown.enter", self.start)
+            self._places = ui.select(_PLACES, value=place if place in _PLACES else "all", label="Where")
+            self._places.props("dense outlined options-dense").classes("w-32")
+            self._go = ui.button("Search", icon="search", on_click=self.start).props("dense no-caps")
+            self._stop = ui.button("Stop", icon="stop", on_click=self.stop).props("dense no-caps flat")
+            self._more = ui.button("Go on", icon="arrow_forward", on_click=self._go_on).props("dense no-caps flat")
+            self._clear = ui.button("Show all", icon="close", on_click=self.clear).props("dense no-caps flat")
+        self._bar = ui.linear_progress(value=0, show_value=False).props('aria-label="Progress of the search"')
+        self._told = ui.label("").classes("text-sm opacity-80").props('role="status"')
+        self._table = EventTable(self._open, label="Records found")
+        ui.timer(TOLD_EVERY_S, self._tell)
+        tab.on_close(self.stop)
+        self._tell()
+
+    @property
+    def active(self) -> bool:
+        return self._search is not None
+
+    def now(self) -> dict[str, str]:
+        return {"q": self._text.value or "", "in": str(self._places.value)}
+
+    async def apply(self, kept: dict[str, str]) -> None:
+        self._text.value = kept.get("q", "")[:MOST_CHARACTERS]
+        self._places.value = kept["in"] if kept.get("in") in _PLACES else "all"
+        await self.start()
+
+    async def start(self) -> None:
+        self.stop()
+        text = (self._text.value or "").strip()
+        if not text:
+            self.clear()
+            return
+        place = str(self._places.value)
+        self._tab.view.remember(q=text, **{"in": None if place == "all" else place})
+        try:
+            begin, backwards = await self._begin()
+        except ServerError as error:
+            ui.notify(str(error), type="negative", multi_line=True)
+            return
+        sought = Sought(text, EVERYWHERE if place == "all" else (place,), self._tab.partition, backwards)
+        self._search = Search(self._tab.access, self._tab.topic, sought, begin)
+        self._showing(True)
+        self._go_on()
+
+    def stop(self) -> None:
+        if self._search is not None:
+            self._search.running = False
+
+    def clear(self) -> None:
+        self.stop()
+        self._search = None
+        self._tab.view.remember(q=None, **{"in": None})
+        self._showing(False)
+        self._tell()
+
+    def _go_on(self) -> None:
+        if self._search is not None and not self._search.running:
+            self._search.running = True
+            self._tab.start(self._run(self._search))
+            self._tell()
+
+    async def _run(self, search: Search) -> None:
+        try:
+            await search.run()
+        except ServerError as error:
+            search.problem = str(error)
+
+    def _tell(self) -> None:
+        search = self._search
+        running = search is not None and search.running
+        self._stop.visible = running
+        self._go.visible = not running
+        self._more.visible = search is not None and not running and not search.over
+        self._clear.visible = self._bar.visible = self._told.visible = self._table.visible = search is not None
+        if search is None:
+            return
+        self._bar.value = search.progress
+        state = "searching" if running else "that was all" if search.over else "stopped"
+        said = f"{count_text(len(search.found))} found in {count_text(search.looked_at)} of about {count_text(search.total)} records"
+        self._told.text = f"{said} · {search.problem or state}"
+        shown = (len(search.found), id(search))
+        if shown != getattr(self, "_shown", None):
+            self._shown = shown
+            self._table.show(search.found[:MOST_SHOWN])
+
+    async def _open(self, partition: int, offset: int) -> None:
+        await open_record(self._tab, partition, offset)

@@ -1,0 +1,108 @@
+"""A topic's settings: what each means and who has set it; changing one, which the server checks while it is typed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from nicegui import ui
+
+from headrace.console.access import ServerError
+from headrace.console.pages.topic.tab import TopicTab
+from headrace.console.parts.values import duration_text, size_text
+
+_SOURCES = {"topic": "set for this topic", "server": "set for the server", "default": "default"}
+_NEVER = 2**63 - 1
+
+
+async def build(tab: TopicTab) -> None:
+    async def load() -> None:
+        said = await tab.access.get(f"{tab.path}/config")
+        rows.clear()
+        with rows:
+            for setting in sorted(said["config"], key=lambda each: (each["source"] == "default", each["name"])):
+                _row(tab, setting, load)
+        narrow()
+
+    def narrow() -> None:
+        text = (sought.value or "").strip().lower()
+        for row in rows:
+            row.visible = text in row.props.get("data-words", "")
+        tab.view.remember(filter=text)
+
+    with ui.row().classes("w-full items-center"):
+        ui.label("A setting that the topic does not set is that of the server, and then the default.").classes("opacity-70")
+        ui.space()
+        sought = ui.input("Name or meaning contains", value=tab.view.query.get("filter", ""), on_change=narrow)
+        sought.props("dense outlined clearable debounce=300")
+    rows = ui.column().classes("w-full gap-0")
+    await load()
+
+
+def meaning(name: str, value: str | None) -> str:
+    """A value with its unit as people read it, where that is another text."""
+    try:
+        number = int(value or "")
+    except ValueError:
+        return ""
+    if number < 0 or number >= _NEVER:
+        return {-1: "no limit"}.get(number, "never" if number >= _NEVER else "")
+    if name.endswith(".ms"):
+        return duration_text(number / 1000)
+    return size_text(number) if name.endswith(".bytes") else ""
+
+
+def _row(tab: TopicTab, setting: dict[str, Any], changed: Any) -> None:
+    value = "–" if setting["value"] is None else setting["value"] or "(empty)"
+    in_words = meaning(setting["name"], setting["value"])
+    with ui.row().classes("w-full items-start gap-3 py-2 border-b border-gray-500/20 no-wrap headrace-setting") as row:
+        row.props["data-words"] = f"{setting['name']} {setting['doc']}".lower()
+        with ui.column().classes("gap-0 grow min-w-0"):
+            ui.label(setting["name"]).classes("font-mono break-all")
+            ui.label(setting["doc"]).classes("text-sm opacity-70")
+        with ui.column().classes("gap-0 items-end max-w-[45%]"):
+            ui.label(value).classes("font-mono break-all" + ("" if setting["source"] == "default" else " font-bold"))
+            where = _SOURCES.get(setting["source"], setting["source"])
+            ui.label(f"{in_words} · {where}" if in_words else where).classes("text-xs opacity-70")
+        if tab.may_change and not setting["read_only"]:
+            ui.button(icon="edit", on_click=lambda: _ask(tab, setting, changed)).props(
+                f'flat round dense aria-label="Change {setting["name"]}"'
+            )
+
+
+def _ask(tab: TopicTab, setting: dict[str, Any], changed: Any) -> None:
+    name = setting["name"]
+
+    async def check() -> None:
+        """While it is typed."""
+        try:
+            await tab.access.patch(tab.path, {"config": {name: str(value.value)}, "validate_only": True})
+        except ServerError as error:
+            problem.text = str(error)
+        else:
+            problem.text = ""
+        save.set_enabled(not problem.text)
+
+    async def change(to: str | None) -> None:
+        if await tab.view.change(tab.access.patch(tab.path, {"config": {name: to}}), f"{name} is changed"):
+            dialog.close()
+            await changed()
+
+    with ui.dialog() as dialog, ui.card().classes("w-[32rem] gap-3"):
+        ui.label(name).classes("text-lg font-mono break-all").props('role="heading" aria-level="2"')
+        ui.label(setting["doc"]).classes("opacity-80")
+        value: Any
+        if setting["type"] == "boolean":
+            value = ui.select(["true", "false"], label="Value", value=setting["value"], on_change=check)
+        else:
+            value = ui.input(f"Value ({setting['type']})", value=setting["value"] or "", on_change=check)
+            value.props("autofocus autocomplete=off debounce=300")
+        value.classes("w-full")
+        ui.label(f"Without it: {setting['unset'] if setting['unset'] is not None else '–'}").classes("text-sm opacity-70")
+        problem = ui.label("").classes("text-negative break-words").props('role="alert"')
+        with ui.row().classes("w-full justify-end"):
+            if setting["source"] == "topic":
+                ui.button("Take back", on_click=lambda: change(None)).props("flat").tooltip("As if it had never been set")
+            ui.space()
+            ui.button("Cancel", on_click=dialog.close).props("flat")
+            save = ui.button("Save", on_click=lambda: change(str(value.value)))
+    dialog.open()

@@ -1,0 +1,78 @@
+"""Records as rows: where, when, key and the beginning of the value. One that is clicked is opened."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from nicegui import ui
+
+from headrace.console.browsing import Event
+from headrace.console.parts.values import bytes_of, one_line, size_text, time_text
+from headrace.console.searching import member_text, text_of
+
+_COLUMNS = (
+    ("offset", "Offset", "right", ""),
+    ("partition", "Partition", "right", ""),
+    ("time", "Time", "left", "white-space: nowrap"),
+    ("key", "Key", "left", "max-width: 24ch; overflow-wrap: anywhere; unicode-bidi: isolate"),
+    ("value", "Value", "left", "max-width: 80ch; overflow-wrap: anywhere; unicode-bidi: isolate; font-family: monospace"),
+    ("headers", "Headers", "left", "max-width: 24ch; overflow-wrap: anywhere; unicode-bidi: isolate"),
+    ("size", "Size", "right", "white-space: nowrap"),
+)
+# A button, so that a keyboard reaches it too. What stands in a row is put in as text.
+_OPEN = """
+<q-td :props="props">
+  <q-btn flat dense no-caps color="primary" :label="props.row.offset"
+    :aria-label="'Open offset ' + props.row.offset" @click.stop="$parent.$emit('open', props.row)" />
+</q-td>
+"""
+
+
+def event_row(event: Event) -> dict[str, Any]:
+    headers = ", ".join(f"{text_of(name)}={text_of(value)}" for name, value in event["headers"][:8])
+    value = None if event.get("value") is None and "value_base64" not in event else member_text(event, "value")
+    key = None if event.get("key") is None and "key_base64" not in event else member_text(event, "key")
+    return {
+        "id": f"{event['partition']}:{event['offset']}",
+        "partition": event["partition"],
+        "offset": str(event["offset"]),  # a browser's numbers end at 2^53
+        "time": time_text(event["timestamp"]),
+        "key": "–" if key is None else one_line(key, 80),
+        "value": "– (no value)" if value is None else one_line(value, 300),
+        "headers": one_line(headers, 120),
+        "size": size_text(event.get("size") or len(bytes_of(event, "value") or b"")),
+    }
+
+
+class EventTable:
+    """`opened(partition, offset)` is called for the record that somebody clicks."""
+
+    def __init__(self, opened: Callable[[int, int], Any], *, label: str) -> None:
+        self._opened = opened
+        columns = [
+            {"name": name, "label": text, "field": name, "align": align, "style": style}
+            for name, text, align, style in _COLUMNS
+        ]
+        self._table = (
+            ui.table(columns=columns, rows=[], row_key="id")
+            .classes("w-full headrace-events")
+            .props(f'flat bordered dense wrap-cells aria-label="{label}"')
+        )
+        self._table.add_slot("body-cell-offset", _OPEN)
+        self._table.on("row-click", lambda event: self._open(event.args[1]))
+        self._table.on("open", lambda event: self._open(event.args))
+
+    def show(self, events: Iterable[Event]) -> None:
+        self._table.rows = [event_row(event) for event in events]
+
+    @property
+    def visible(self) -> bool:
+        return bool(self._table.visible)
+
+    @visible.setter
+    def visible(self, value: bool) -> None:
+        self._table.visible = value
+
+    def _open(self, row: dict[str, Any]) -> Any:
+        return self._opened(int(row["partition"]), int(row["offset"]))
