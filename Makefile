@@ -28,7 +28,7 @@ run: setup
 	$(BIN)/headrace demo --data data
 
 test: setup
-	HEADRACE_PURE=1 $(BIN)/python -m pytest -q -n auto tests/log tests/broker tests/kafka/test_frames.py tests/interop/test_kafka_python.py
+	HEADRACE_PURE=1 $(BIN)/python -m pytest -q -n auto tests/log tests/broker tests/multicast tests/kinesis/data tests/kafka/test_frames.py tests/interop/test_kafka_python.py
 	$(BIN)/python -m pytest -n auto
 
 check: setup
@@ -42,8 +42,8 @@ bench: setup
 
 soak: setup
 	HEADRACE_SOAK=1 $(BIN)/python -m pytest -q -n auto tests/log
-	HEADRACE_SOAK=1 $(BIN)/python -m pytest -q --timeout=0 tests/webhooks/test_machine.py tests/broker/routes tests/interop/test_across_protocols.py
-	$(BIN)/python -m pytest -q tests/soak tests/kafka tests/spark/tables --soak
+	HEADRACE_SOAK=1 $(BIN)/python -m pytest -q --timeout=0 tests/webhooks/test_machine.py tests/broker/routes tests/broker/streams tests/kinesis/data/test_twin.py tests/interop/test_across_protocols.py
+	$(BIN)/python -m pytest -q tests/soak tests/kafka tests/kinesis tests/spark/tables --soak
 
 speed: setup
 	$(BIN)/python setup.py -q build_ext --inplace

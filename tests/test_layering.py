@@ -31,7 +31,7 @@ MAY_IMPORT = {
     "client": {"kafka", "zeromq", "multicast"},
     "console": {"client"},
     "spark": {"client", "kafka", "_columns"},
-    "cli": {"client", "console", "kafka", "logs", "server", "log", "spark"},
+    "cli": {"amqp", "client", "console", "kafka", "logs", "server", "log", "spark"},
     "testing": {"disk"},
     "server": {"amqp", "broker", "disk", "expressions", "http", "kafka", "kinesis", "log", "loop_watch", "multicast", "webhooks", "zeromq"},
     "__main__": {"cli"},
@@ -91,5 +91,5 @@ def test_the_client_and_the_command_line_use_the_protocol_and_never_the_inside()
         if path.name == "serve.py":
             continue
         for module in imports_of(path):
-            if room(module) in ("kafka", "zeromq", "multicast"):
+            if room(module) in ("amqp", "kafka", "zeromq", "multicast"):
                 assert module.startswith(spoken), f"{path.name} imports {module}"

@@ -242,20 +242,6 @@ def full_stream(client: Client, name: str) -> str:
     return iterator
 
 
-def test_readers_that_do_not_read_are_bounded_together(connect, server):
-    iterator = full_stream(Client(server.kinesis), "unread")
-    body = json.dumps({"ShardIterator": iterator}).encode()
-    request = head("GetRecords", f"Content-Length: {len(body)}") + body
-    before = server.memory_bytes()
-    for _ in range(60):
-        link = connect(receive_buffer_bytes=4096)
-        send(link, request * 3)  # 180 × 8 MiB, if they were all made
-    client = Client(server.kinesis)
-    for _ in range(20):
-        works(client)
-    assert server.memory_bytes(peak=True) < before + 250 * MIB
-
-
 def test_a_subscriber_that_does_not_read_costs_no_more_than_its_buffers(connect, server):
     client = Client(server.kinesis)
     full_stream(client, "unread-subscription")
@@ -270,3 +256,17 @@ def test_a_subscriber_that_does_not_read_costs_no_more_than_its_buffers(connect,
         assert link.recv(12) == b"HTTP/1.1 200"
     works(client)
     assert server.memory_bytes() < before + 10 * 16 * MIB
+
+
+def test_readers_that_do_not_read_are_bounded_together(connect, server):
+    iterator = full_stream(Client(server.kinesis), "unread")
+    body = json.dumps({"ShardIterator": iterator}).encode()
+    request = head("GetRecords", f"Content-Length: {len(body)}") + body
+    before = server.memory_bytes()
+    for _ in range(60):
+        link = connect(receive_buffer_bytes=4096)
+        send(link, request * 3)  # 180 × 8 MiB, if they were all made
+    client = Client(server.kinesis)
+    for _ in range(20):
+        works(client)
+    assert server.memory_bytes(peak=True) < before + 250 * MIB

@@ -235,6 +235,17 @@ def test_a_flood_ends_the_connection_and_costs_no_memory(flood, connect, server)
     assert server.memory_bytes() < before + 40 * MIB
 
 
+def test_a_body_that_is_too_large_is_refused(connect, server):
+    before = server.memory_bytes()
+    link = connect()
+    send(link, GREETING + frame(HEADERS, END_HEADERS, 1, head_block("CreateStream", 50 * MIB)))
+    for _ in range(100):
+        send(link, frame(DATA, 0, 1, bytes(16_384)))
+    link.shutdown(socket.SHUT_WR)
+    assert HEADERS in kinds_until_closed(link)  # 413, or the stream's reset behind it
+    assert server.memory_bytes() < before + 20 * MIB
+
+
 def test_answers_that_nobody_takes_are_bounded_for_a_whole_connection(connect, server):
     """A hundred streams ask for the same page of 8 MiB and open no window for it."""
     client = Client(server.kinesis)
@@ -255,14 +266,3 @@ def test_answers_that_nobody_takes_are_bounded_for_a_whole_connection(connect, s
     for _ in range(20):
         assert peer.ask("ListStreams", {})[0] == 200
     assert server.memory_bytes(peak=True) < before + 200 * MIB
-
-
-def test_a_body_that_is_too_large_is_refused(connect, server):
-    before = server.memory_bytes()
-    link = connect()
-    send(link, GREETING + frame(HEADERS, END_HEADERS, 1, head_block("CreateStream", 50 * MIB)))
-    for _ in range(100):
-        send(link, frame(DATA, 0, 1, bytes(16_384)))
-    link.shutdown(socket.SHUT_WR)
-    assert HEADERS in kinds_until_closed(link)  # 413, or the stream's reset behind it
-    assert server.memory_bytes() < before + 20 * MIB

@@ -6,7 +6,8 @@ that name as its key, as AMQP 0-9-1 has it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from headrace.amqp.methods import (
     ExchangeBind,
@@ -29,6 +30,7 @@ from headrace.amqp.methods import (
     QueueUnbindOk,
 )
 from headrace.amqp.names import queue_name
+from headrace.broker.audit import Actor, acting
 from headrace.broker.queues.errors import access_refused
 from headrace.broker.vhosts.names import REPLY_TO
 from headrace.broker.vhosts.users import check_exchange_access, check_queue_access, check_topic_access
@@ -166,7 +168,20 @@ def _bound(channel: Channel, method: QueueBind | QueueUnbind) -> tuple[str, str]
     return queue, key
 
 
-HANDLERS: Handlers = {
+def _audited(handler: Callable[[Channel, Any], None]) -> Callable[[Channel, Any], None]:
+    """Says on whose behalf it runs."""
+
+    def handled(channel: Channel, method: Any) -> None:
+        connection = channel.connection
+        client = str(connection.client_properties.get("product", ""))
+        actor = Actor(connection.user.name, "amqp", connection.name.partition(" -> ")[0], client)
+        with acting(connection.broker.audit, actor):
+            handler(channel, method)
+
+    return handled
+
+
+_HANDLERS: Handlers = {
     ExchangeDeclare: _exchange_declare,
     ExchangeDelete: _exchange_delete,
     ExchangeBind: _exchange_bind,
@@ -177,3 +192,4 @@ HANDLERS: Handlers = {
     QueueBind: _queue_bind,
     QueueUnbind: _queue_unbind,
 }
+HANDLERS: Handlers = {method: _audited(handler) for method, handler in _HANDLERS.items()}

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
+from headrace.broker.audit import About, audited
 from headrace.broker.topic_errors import InvalidRequest, PolicyViolation
 from headrace.log.errors import LogError, RecoveryFailed
 from headrace.log.port import Log, Table
@@ -156,6 +157,10 @@ class _Index:
         return self.acls
 
 
+def _told(acls: Acls, given: Sequence[Acl] | Sequence[AclFilter]) -> About:
+    return About(", ".join(str(each) for each in given[:3]), {"count": len(given)})
+
+
 class Acls:
     def __init__(self, log: Log, *, max_acls: int = MAX_ACLS, max_bytes: int = MAX_BYTES) -> None:
         self._log = log
@@ -177,6 +182,7 @@ class Acls:
     def matching(self, wanted: AclFilter) -> list[Acl]:
         return self._kept.matching(wanted)
 
+    @audited("acls.create", _told)
     async def create(self, acls: Sequence[Acl]) -> Mapping[Acl, LogError]:
         """Adds those that are not there yet; durable when it returns. Returns the refused ones, each with its reason."""
         refused: dict[Acl, LogError] = {acl: why for acl in acls if (why := _misnamed(acl)) is not None}
@@ -214,6 +220,7 @@ class Acls:
             self._kept.add(acl)
         return refused
 
+    @audited("acls.delete", _told)
     async def delete(self, filters: Sequence[AclFilter]) -> list[list[Acl] | LogError]:
         """Removes what any filter matches, durable when it returns. Returns for each filter what it matched, or why it can't
         match. Raises InvalidRequest, PolicyViolation and StorageError; the first two before anything was removed."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from headrace.broker.acls import Acls
+from headrace.broker.audit import Audit
 from headrace.broker.client_metrics import ClientMetrics
 from headrace.broker.clients import Clients
 from headrace.broker.group_configs import GroupConfigs
@@ -53,6 +54,7 @@ class Broker:
         self.loop_delay = Times()  # how late the event loop came to what was due
         self.clients = Clients(clock.now_ms())
         self.topics = Topics(log, settings)
+        self.audit = Audit(clock, settings, self.topics)
         self._streams: Streams | None = None
         self.group_configs = GroupConfigs(log, settings)
         self.client_metrics = ClientMetrics(log)
@@ -83,6 +85,7 @@ class Broker:
         self.topics.on_grow.append(lambda name: self.groups.catalog.changed())
         self.topics.on_delete.append(lambda name: self.share_groups.forget_topics([name]))
         await self.topics.start()
+        self.audit.start()
         if STREAMS in self.log.topics():
             await self.streams.start()  # before anything is appended: closed shards are sealed
         await self.group_configs.start()
@@ -98,6 +101,7 @@ class Broker:
 
     def close(self) -> None:
         """Stops what runs by time."""
+        self.audit.flush()
         self.routes.close()
         if self._streams is not None:
             self._streams.close()

@@ -7,11 +7,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from headrace.broker.audit import About, audited
+from headrace.broker.setting_defs import SETTINGS
 from headrace.broker.settings import Settings, definition_of
+from headrace.log.config_types import ConfigType
 from headrace.log.errors import InvalidConfig
 from headrace.log.port import Log, Table
 
 TABLE = "__headrace_settings"
+
+
+def _changes(held: DynamicSettings, wanted: Mapping[str, str], *, for_all: bool) -> About | None:
+    """Names and new values, but for what is secret."""
+    before = held.now(for_all=for_all)
+    names = sorted(name for name in {*before, *wanted} if before.get(name) != wanted.get(name))
+    if not names:
+        return None
+    values = {name: wanted.get(name) for name in names if name in SETTINGS and SETTINGS[name].type is not ConfigType.PASSWORD}
+    return About(", ".join(names), {"settings": values})
 
 
 class DynamicSettings:
@@ -36,6 +49,10 @@ class DynamicSettings:
             (node if which else default)[name] = value.decode()
         self._settings.set_dynamic(node, default)
 
+    def now(self, *, for_all: bool) -> Mapping[str, str]:
+        return self._settings.dynamic_default if for_all else self._settings.dynamic_node
+
+    @audited("settings.change", _changes)
     async def replace(self, wanted: Mapping[str, str], *, for_all: bool) -> None:
         """Makes these all the dynamic settings of this node, or of all nodes; durable when it returns. Raises
         InvalidConfig and StorageError, and then nothing has changed."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator, Mapping
 
+from headrace.broker.audit import About, audited
 from headrace.broker.config_entries import ConfigEntry
 from headrace.broker.group_config_defs import CHECKED_IN_ORDER, GROUP_CONFIGS, LONGER_THAN, GroupConfigDef, Limit
 from headrace.broker.setting_defs import SETTINGS
@@ -29,6 +30,10 @@ DEAD_LETTER_TOPIC = "errors.deadletterqueue.topic.name"
 
 AlterConfig = Callable[[Mapping[str, str]], Mapping[str, str]]
 Changed = Callable[[str | None], None]
+
+
+def _told(configs: GroupConfigs, group_id: str, change: AlterConfig, *, validate_only: bool = False) -> About | None:
+    return None if validate_only else About(group_id)
 
 
 class GroupConfigs:
@@ -85,6 +90,7 @@ class GroupConfigs:
 
     # -- changing
 
+    @audited("group.configure", _told)
     async def configure(self, group_id: str, change: AlterConfig, *, validate_only: bool = False) -> None:
         """Durable when it returns. Raises InvalidConfig, InvalidRequest, PolicyViolation and StorageError."""
         if not group_id:

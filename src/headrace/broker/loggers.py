@@ -6,6 +6,7 @@ import logging
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from headrace.broker.audit import About, audited
 from headrace.log.errors import InvalidConfig
 
 ROOT = "root"
@@ -42,6 +43,7 @@ def check_level(name: str, level: str | None) -> None:
         raise InvalidConfig(f"Logger {name} does not exist!")
 
 
+@audited("logger.set_level", lambda name, level: About(name, {"level": level}))
 def set_level(name: str, level: str | None) -> None:
     """Raises InvalidConfig. Forgotten when the server ends."""
     check_level(name, level)

@@ -213,6 +213,12 @@ _EFFECTIVE = (
         "How fast all copies together go to the archive (KIP-956).", dynamic=True,
     ),
     _def("remote.log.reader.threads", _INT, 10, at_least(1), "Reads from the archive at the same time."),
+    # -- the audit trail
+    _def(
+        "headrace.audit.enable", _BOOLEAN, True, None,
+        "Whether administration is written down in the topic headrace.audit: who, when, what, and what came of it.",
+        dynamic=True,
+    ),
     # -- connections and requests
     _def("socket.request.max.bytes", _INT, 104_857_600, at_least(1), "The largest request that is read."),
     _def("connections.max.idle.ms", _LONG, 600_000, None, "A connection that says nothing this long is closed."),

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from uuid import UUID
 
+from headrace.broker.audit import About, audited
 from headrace.broker.config_entries import ConfigEntry, topic_entries
 from headrace.broker.dynamic_settings import DynamicSettings
 from headrace.broker.settings import Settings
@@ -88,6 +89,14 @@ def check_name(name: str) -> None:
         )
 
 
+def _new(topics: Topics, new: NewTopic, *, validate_only: bool = False, topic_id: UUID | None = None) -> About | None:
+    return None if validate_only else About(new.name, {"partitions": topics.planned_partitions(new), "config": new.config})
+
+
+def _named(topics: Topics, name: str, *_: object, validate_only: bool = False, **__: object) -> About | None:
+    return None if validate_only else About(name)
+
+
 class Topics:
     def __init__(self, log: Log, settings: Settings) -> None:
         self._log = log
@@ -142,6 +151,7 @@ class Topics:
 
     # -- creating
 
+    @audited("topic.create", _new)
     async def create(self, new: NewTopic, *, validate_only: bool = False) -> CreatedTopic:
         """Durable when it returns. Raises TopicExists, InvalidName, InvalidConfig, InvalidPartitions,
         InvalidReplicationFactor, InvalidReplicaAssignment, InvalidRequest, PolicyViolation, StorageError."""
@@ -157,6 +167,7 @@ class Topics:
             self._created(new.name)
         return CreatedTopic(topic_id, partitions, 1, self._describe(config))
 
+    @audited("topic.create", _new)
     def define(self, new: NewTopic, *, topic_id: UUID | None = None) -> Topic:
         """The same at once: durable after `Log.synced`."""
         partitions, config = self._check_new(new)
@@ -185,6 +196,7 @@ class Topics:
                 await reservation.ended.wait()
         return self._existing(name)
 
+    @audited("topic.add_partitions", _named)
     async def add_partitions(
         self,
         name: str,
@@ -227,6 +239,7 @@ class Topics:
 
     # -- deleting
 
+    @audited("topic.delete", _named)
     async def delete(self, name: str, *, topic_id: UUID | None = None) -> None:
         """With `topic_id` only that one, and not another that has its name since. Raises UnknownTopic, TopicDeletionDisabled,
         StorageError."""
@@ -237,6 +250,7 @@ class Topics:
             await self._log.delete_topic(name)
         self._deleted(name)
 
+    @audited("topic.delete", _named)
     def drop(self, name: str) -> None:
         """The same at once: durable after `Log.synced`."""
         self._check_deletion(name)
@@ -265,6 +279,7 @@ class Topics:
 
     # -- altering
 
+    @audited("topic.configure", _named)
     async def configure(self, name: str, alter: AlterConfig, *, validate_only: bool = False) -> None:
         """Replaces what is set for a topic by what `alter` makes of it; takes effect at once. Raises InvalidName,
         InvalidRequest, InvalidConfig, UnknownTopic, StorageError, and whatever `alter` raises."""

@@ -1,7 +1,9 @@
-"""`headrace demo`: a server, live events of a bank, and a pipeline of the gallery on Spark with its result in the terminal.
+"""`headrace demo`: a server with its console, a bank and a shop that speak every protocol to it at once, and a pipeline of the
+gallery on Spark with its result in the terminal.
 
-The server and the pipeline are processes of their own, started as anybody would start them; the events come from a thread here.
-Where Java or PySpark is missing the rest runs all the same. Ctrl-C, SIGTERM or `--for` end the pipeline, then the server.
+The server and the pipeline are processes of their own, started as anybody would start them; bank and shop are threads here
+(`demo_feeds`). Where Java or PySpark is missing the rest runs all the same. Ctrl-C, SIGTERM or `--for` end those who write and
+read, then the pipeline, then the server.
 """
 
 from __future__ import annotations
@@ -17,10 +19,12 @@ from headrace.cli.children import Child
 from headrace.cli.session import CommandError, Session, Stopped, complain
 
 if TYPE_CHECKING:
+    from headrace.cli.demo_feeds.background import Background
     from headrace.cli.demo_view import View
     from headrace.spark.runner.feeding import BackgroundFeed
 
-PIPELINE, DOMAIN, TABLE, TOP = "banking.balances", "banking", "balances", 10
+PIPELINE, TABLE, TOP = "banking.balances", "balances", 10
+DOMAINS = ("banking", "shop")  # whose events are written over Kafka
 READY_S = 30.0
 PIPELINE_GRACE_S, SERVER_GRACE_S = 30.0, 20.0
 LOOK_S, SHOW_S = 0.1, 1.0
@@ -34,19 +38,29 @@ def demo(
     data: Annotated[Path, typer.Option("--data", metavar="DIR", help="Where everything is kept.")] = Path("data"),
     kafka: Annotated[str | None, typer.Option("--kafka", metavar=_LISTENER, help="As in 'headrace serve'.")] = None,
     amqp: Annotated[str | None, typer.Option("--amqp", metavar=_LISTENER, help="As in 'headrace serve'.")] = None,
+    kinesis: Annotated[str | None, typer.Option("--kinesis", metavar=_LISTENER, help="As in 'headrace serve'.")] = None,
     http: Annotated[str | None, typer.Option("--http", metavar=_LISTENER, help="As in 'headrace serve'.")] = None,
-    rate: Annotated[float, typer.Option("--rate", metavar="N", min=0.1, help="Events a second.")] = 20.0,
+    console: Annotated[
+        str | None, typer.Option("--console", metavar=_LISTENER, help="As in 'headrace serve'; 'off' for none.")
+    ] = None,
+    spark: Annotated[bool, typer.Option("--spark/--no-spark", help="Whether to run the pipeline, where Java is there.")] = True,
+    rate: Annotated[
+        float, typer.Option("--rate", metavar="N", min=0.1, max=10_000, help="Events a second of bank and shop over Kafka.")
+    ] = 20.0,
     for_s: Annotated[
         float | None, typer.Option("--for", metavar="SECONDS", min=0.001, help="End after this long.", show_default=False)
     ] = None,
 ) -> None:
-    """Start a server, live events and a pipeline on Spark, and show its result."""
-    listeners = [part for name, at in (("kafka", kafka), ("amqp", amqp), ("http", http)) if at for part in (f"--{name}", at)]
-    Demo(session, data, listeners, rate, for_s).run()
+    """Start a server with its console, a bank and a shop that use every protocol, and a pipeline on Spark."""
+    given = (("kafka", kafka), ("amqp", amqp), ("kinesis", kinesis), ("http", http), ("console", console))
+    listeners = [part for name, at in given if at for part in (f"--{name}", at)]
+    Demo(session, data, listeners, rate, for_s, spark=spark).run()
 
 
 class Demo:
-    def __init__(self, session: Session, data: Path, listeners: list[str], rate: float, for_s: float | None) -> None:
+    def __init__(
+        self, session: Session, data: Path, listeners: list[str], rate: float, for_s: float | None, *, spark: bool = True
+    ) -> None:
         from headrace.cli.demo_view import view
 
         self._data = data
@@ -57,10 +71,12 @@ class Demo:
         self._logs = data / "pipelines"
         self._server: Child | None = None
         self._pipeline: Child | None = None
-        self._feed: BackgroundFeed | None = None
+        self._spark = spark
+        self._feeds: dict[str, BackgroundFeed] = {}  # by domain, over Kafka
+        self._others: list[Background] = []
         self._tables: str | None = None
         self._failed = False
-        self._complained: str | None = None
+        self._complained: dict[str, str] = {}  # by who: the last that was shown
 
     def run(self) -> None:
         signal.signal(signal.SIGHUP, signal.getsignal(signal.SIGTERM))  # the terminal was closed
@@ -73,8 +89,7 @@ class Demo:
             raise CommandError(f"{PIPELINE} did not run to the end; see {self._logs}")
 
     def _run(self) -> None:
-        kafka = self._start_server()
-        self._start_feed(kafka)
+        kafka = self._start_everything()
         self._start_pipeline(kafka)
         next_show = 0.0
         while time.monotonic() < self._deadline:
@@ -88,28 +103,58 @@ class Demo:
 
     # Starting
 
-    def _start_server(self) -> str:
-        arguments = ["serve", "--json", "--data", str(self._data), *self._listeners]
+    def _start_everything(self) -> str:
+        """The server's Kafka address."""
+        from headrace.cli.demo_feeds.webhooks import WarehouseWebhook
+
+        hook = WarehouseWebhook()
+        self._others.append(hook)
+        ready = self._start_server("--set", f"headrace.webhooks.allow={hook.allowed}")
+        self._start_feeds(ready)
+        hook.begin(_url(ready["http"]))
+        self._view.feeds([other.name for other in self._others])
+        return str(ready["kafka"])
+
+    def _start_server(self, *settings: str) -> dict[str, Any]:
+        arguments = ["serve", "--json", "--data", str(self._data), *self._listeners, *settings]
         self._server = Child("the server", arguments, self._logs / "serve.log")
         deadline = time.monotonic() + READY_S
         while time.monotonic() < deadline:
             if ready := self._server.news():
                 self._view.server(ready[0], self._data)
-                return str(ready[0]["kafka"])
+                return ready[0]
             if self._server.code is not None:
                 raise CommandError(self._server.last_words().removeprefix("headrace serve: "))
             time.sleep(0.02)
         raise CommandError(f"the server was not ready after {READY_S:g} s; see {self._server.log}")
 
-    def _start_feed(self, kafka: str) -> None:
+    def _start_feeds(self, ready: dict[str, Any]) -> None:
+        from headrace.cli.demo_feeds.amqp import OrdersOverAmqp, PackingHall
+        from headrace.cli.demo_feeds.kafka import FraudCheck
+        from headrace.cli.demo_feeds.kinesis import ClicksOverKinesis
+        from headrace.cli.demo_feeds.multicast import TransactionsOverMulticast
         from headrace.spark.runner.feeding import BackgroundFeed
 
-        self._feed = BackgroundFeed(kafka, DOMAIN, self._rate)
-        self._view.feed(DOMAIN, self._rate)
+        kafka, amqp, http = str(ready["kafka"]), _address(ready["amqp"]), _url(ready["http"])
+        for domain in DOMAINS:
+            self._feeds[domain] = BackgroundFeed(kafka, domain, self._rate)
+            self._view.feed(domain, self._rate)
+        started: list[Background] = [
+            OrdersOverAmqp(amqp),
+            PackingHall(amqp),
+            ClicksOverKinesis(_url(ready["kinesis"])),
+            TransactionsOverMulticast(kafka, http),
+            FraudCheck(kafka),
+        ]
+        for other in started:
+            self._others.append(other)
+            other.start()
 
     def _start_pipeline(self, kafka: str) -> None:
         from headrace.spark.java import SparkUnavailable, require_spark
 
+        if not self._spark:
+            return
         try:
             require_spark()
         except SparkUnavailable as missing:
@@ -130,11 +175,18 @@ class Demo:
                 self._failed = True
                 self._view.trouble(f"{PIPELINE} has ended: {self._pipeline.last_words()}")
                 self._pipeline = None
-        if self._feed is not None and self._feed.trouble is not None and self._complained != self._feed.trouble:
-            self._complained = self._feed.trouble
-            self._view.trouble(f"the events have stopped: {self._feed.trouble}")
+        for domain, feed in self._feeds.items():
+            self._tell(domain, feed.trouble and f"the events of {domain} have stopped: {feed.trouble}")
+        for other in self._others:
+            self._tell(other.name, other.trouble)
         if self._server.code is not None:
             raise CommandError(f"the server has ended with code {self._server.code}: {self._server.last_words()}")
+
+    def _tell(self, who: str, trouble: str | None) -> None:
+        """Each trouble once."""
+        if trouble is not None and self._complained.get(who) != trouble:
+            self._complained[who] = trouble
+            self._view.trouble(trouble)
 
     def _take(self, line: dict[str, Any]) -> None:
         if "run" in line:
@@ -144,7 +196,18 @@ class Demo:
             self._view.progress(line["progress"])
 
     def _show(self, *, last: bool = False) -> None:
-        self._view.result(self._rows(), self._feed.sent if self._feed else 0, last=last)
+        self._view.result(self._rows(), self._sent, self._counts(), last=last)
+
+    @property
+    def _sent(self) -> int:
+        return sum(feed.sent for feed in self._feeds.values())
+
+    def _counts(self) -> dict[str, dict[str, int]]:
+        """What was done over each protocol."""
+        counts: dict[str, dict[str, int]] = {"kafka": {"written": self._sent}}
+        for other in self._others:
+            counts.setdefault(other.protocol, {}).update(other.told())
+        return counts
 
     def _rows(self) -> list[dict[str, Any]]:
         """The greatest balances; nothing before the first batch has made the table."""
@@ -164,8 +227,12 @@ class Demo:
         """In order: those who read and write, then the server. A second signal does not wait."""
         children = [(self._pipeline, PIPELINE_GRACE_S), (self._server, SERVER_GRACE_S)]
         try:
-            if self._feed is not None:
-                self._feed.close()
+            for other in self._others:
+                other.close()
+            for feed in self._feeds.values():
+                feed.close()
+            for other in self._others:
+                other.join()
             for child, grace_s in children:
                 if child is not None and not child.end(grace_s):
                     complain(f"headrace: {child.name} did not end in {grace_s:g} s and was killed")
@@ -174,4 +241,13 @@ class Demo:
                 if child is not None and child.code is None:
                     child.kill()
             raise
-        self._view.ended(self._feed.sent if self._feed else 0)
+        self._view.ended(self._sent)
+
+
+def _address(text: object) -> str:
+    """HOST:PORT of what the ready line says."""
+    return str(text).rpartition("://")[2].rpartition("@")[2].rstrip("/")
+
+
+def _url(text: object) -> str:
+    return f"http://{_address(text)}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from rich.live import Live
 
 PLAIN_EVERY_S = 5.0
+Counts = Mapping[str, Mapping[str, int]]  # what was done over each protocol, by what it is called
 HEADINGS = ("ACCOUNT", "CUSTOMER", "BALANCE", "TRANSACTIONS", "LAST")
 
 
@@ -26,13 +28,18 @@ class View:
         self._next = 0.0
 
     def server(self, ready: dict[str, Any], data: Path) -> None:
+        if "console" in ready:
+            self._session.say(f"The console, to open in a browser: {ready['console']}")
         self._session.say(
             f"Headrace is ready. Kafka clients: {ready['kafka']}. RabbitMQ clients: {ready['amqp']}. "
-            f"HTTP: {ready['http']}. Data: {data}. Ctrl-C ends it."
+            f"Kinesis clients: {ready['kinesis']}. HTTP: {ready['http']}. Data: {data}. Ctrl-C ends it."
         )
 
     def feed(self, domain: str, rate: float) -> None:
-        self._session.say(f"Events of {domain}: {rate:g} a second, live.")
+        self._session.say(f"Events of {domain} over Kafka: {rate:g} a second, live.")
+
+    def feeds(self, names: list[str]) -> None:
+        self._session.say(f"Besides: {', '.join(names)}.")
 
     def without_spark(self, words: str) -> None:
         self._session.say(f"No pipeline: {words}")
@@ -49,12 +56,12 @@ class View:
     def trouble(self, text: str) -> None:
         self._session.say(text)
 
-    def result(self, rows: list[dict[str, Any]], sent: int, *, last: bool) -> None:
+    def result(self, rows: list[dict[str, Any]], sent: int, counts: Counts, *, last: bool) -> None:
         if not last and time.monotonic() < self._next:
             return
         self._next = time.monotonic() + PLAIN_EVERY_S
+        self._session.say("; ".join(_spoken(protocol, done) for protocol, done in counts.items()))
         if not rows:
-            self._session.say(f"{sent} events so far, no result yet.")
             return
         self._session.say("")
         self._session.say(f"{sent} events; {self._pace()}. The greatest balances:")
@@ -81,6 +88,9 @@ class JsonView(View):
     def feed(self, domain: str, rate: float) -> None:
         self._session.emit({"feed": {"domain": domain, "rate": rate}})
 
+    def feeds(self, names: list[str]) -> None:
+        self._session.emit({"feeds": names})
+
     def without_spark(self, words: str) -> None:
         self._session.emit({"pipeline": None, "reason": words})
 
@@ -96,11 +106,11 @@ class JsonView(View):
     def trouble(self, text: str) -> None:
         self._session.emit({"trouble": text})
 
-    def result(self, rows: list[dict[str, Any]], sent: int, *, last: bool) -> None:
+    def result(self, rows: list[dict[str, Any]], sent: int, counts: Counts, *, last: bool) -> None:
         if last or time.monotonic() >= self._next:
             self._next = time.monotonic() + PLAIN_EVERY_S
             plain = [{name: value if isinstance(value, int) else str(value) for name, value in row.items()} for row in rows]
-            self._session.emit({"events": sent, "rows": plain})
+            self._session.emit({"events": sent, "rows": plain, "protocols": counts})
 
     def ended(self, sent: int) -> None:
         self._session.emit({"ended": True, "events": sent})
@@ -119,16 +129,18 @@ class LiveView(View):
         else:
             self._live.console.print(text)
 
-    def result(self, rows: list[dict[str, Any]], sent: int, *, last: bool) -> None:
+    def result(self, rows: list[dict[str, Any]], sent: int, counts: Counts, *, last: bool) -> None:
         from rich.console import Group
         from rich.live import Live
 
         if self._live is None:
             self._live = Live(auto_refresh=False)
             self._live.start()
-        running = rich_table(COLUMNS, [cells(one) for one in self._queries.values()], title=f"{sent} events")
-        table = rich_table(HEADINGS, [_line(row) for row in rows], title="The greatest balances")
-        shown = [running, table] if rows else [running] if self._queries else [f"{sent} events; Spark is starting"]
+        shown = [rich_table(("PROTOCOL", "DONE"), [(protocol, _done(done)) for protocol, done in counts.items()])]
+        if self._queries:
+            shown.append(rich_table(COLUMNS, [cells(one) for one in self._queries.values()], title=f"{sent} events"))
+        if rows:
+            shown.append(rich_table(HEADINGS, [_line(row) for row in rows], title="The greatest balances"))
         self._live.update(Group(*shown), refresh=True)
 
     def close(self) -> None:
@@ -141,6 +153,14 @@ def view(session: Session) -> View:
     if session.json:
         return JsonView(session)
     return LiveView(session) if sys.stdout.isatty() else View(session)
+
+
+def _done(done: Mapping[str, int]) -> str:
+    return ", ".join(f"{number} {what}" for what, number in done.items()) or "nothing yet"
+
+
+def _spoken(protocol: str, done: Mapping[str, int]) -> str:
+    return f"{protocol}: {_done(done)}"
 
 
 def _line(row: dict[str, Any]) -> tuple[object, ...]:

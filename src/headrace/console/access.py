@@ -114,6 +114,17 @@ class Access:
         """An answer as it is. Raises ServerError."""
         return (await self._send("GET", path, None, None)).content
 
+    async def post_to(self, url: str, content: bytes, headers: Mapping[str, str]) -> httpx.Response:
+        """To another address of the same server, without the login and whatever the mode: the caller minds read-only. Raises
+        ServerError where nobody answers."""
+        try:
+            answer = await self._client.post(url, content=content, headers=dict(headers))
+        except httpx.HTTPError as error:
+            raise ServerError(0, _silent(url, error)) from error
+        if len(answer.content) > MOST_BYTES:
+            raise ServerError(0, f"{url} answered with more than {MOST_BYTES} bytes")
+        return answer
+
     async def _ask(self, method: str, path: str, body: Any = None, params: Params | None = None) -> Any:
         answer = await self._send(method, path, body, params)
         if not answer.content:

@@ -15,7 +15,30 @@ from headrace.console.frame import Console, Page, register
 from headrace.console.security import Gate
 from headrace.console.sessions import Sessions
 
-PAGES = ("overview", "topics")  # files of `pages`, in the order of the navigation
+PAGES = (
+    "overview",
+    "topics",
+    "topic",
+    "groups",
+    "group",
+    "queues",
+    "queue",
+    "exchanges",
+    "exchange",
+    "graph",
+    "dead_letters",
+    "streams",
+    "stream",
+    "routes",
+    "route",
+    "pipelines",
+    "connections",
+    "storage",
+    "settings",
+    "health",
+    "audit",
+    "find",
+)  # files of `pages`, as in the navigation
 RECONNECT_S = 10.0
 
 

@@ -13,7 +13,7 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 from nicegui import app, background_tasks, ui
 from starlette.requests import Request
@@ -55,8 +55,12 @@ class View:
         self.access = access
         self.page = page
         self.params = {name: str(value) for name, value in request.path_params.items()}
+        raw: bytes = request.scope.get("raw_path") or request.url.path.encode()
+        self.parts = tuple(
+            unquote(each) for each in raw.partition(b"?")[0].decode("latin-1").split("/")[1:]
+        )  # may have slashes
         self.query = dict(request.query_params)
-        self._title: ui.label | None = None
+        self._client = ui.context.client
 
     @property
     def read_only(self) -> bool:
@@ -101,7 +105,7 @@ class View:
             else:
                 self.query[name] = str(value)
         text = "&".join(f"{quote(name)}={quote(value, safe='')}" for name, value in self.query.items())
-        ui.run_javascript(f"history.replaceState(null, '', location.pathname + {('?' + text if text else '')!r})")
+        self._client.run_javascript(f"history.replaceState(null, '', location.pathname + {('?' + text if text else '')!r})")
 
     def title(self, text: str, *, back: str = "") -> None:
         """The heading of the page, with a way back."""

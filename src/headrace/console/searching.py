@@ -2,7 +2,7 @@
 
 The text is looked for as it is, upper and lower case alike, in keys, values and headers (names and values); it is no pattern
 and no program. Forwards the records come as one stream of lines, backwards a page at a time (`browsing`). A search goes on in
-steps of `SLICE_S`, between which the other pages of the console have their turn; it can be stopped, and gone on with where it was.
+steps of `SLICE_S`, between which the other pages of the console have their turn; it can be stopped, and gone on with.
 
 Bounds for one run: `MOST_FOUND` records that match, `MOST_S` seconds. Of each that matches the beginning is kept.
 """
@@ -59,9 +59,7 @@ def matches(event: Event, folded: str, places: Collection[str]) -> bool:
         if member in places and folded in member_text(event, member).casefold():
             return True
     if "headers" in places:
-        return any(
-            folded in text_of(name).casefold() or folded in text_of(value).casefold() for name, value in event["headers"]
-        )
+        return any(folded in text_of(each).casefold() for header in event["headers"] for each in header)
     return False
 
 

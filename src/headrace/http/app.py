@@ -7,7 +7,7 @@ RabbitMQ's management API, at most `MAX_REQUESTS` of them at once.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from time import monotonic
 from typing import TYPE_CHECKING
 
 from starlette.applications import Starlette
@@ -19,6 +19,7 @@ from headrace.http.management.routes import routes as management_routes
 from headrace.http.problems import Problem
 from headrace.http.routes import OPERATIONS as ROUTE_OPERATIONS
 from headrace.http.routes import routes as route_routes
+from headrace.http.timing import RequestTimes
 from headrace.http.v1 import admin, socket, sse, topic_events
 from headrace.http.v1.admission import Admission
 from headrace.http.v1.appending import Appending
@@ -58,11 +59,16 @@ class Door:
     handler: Handler
 
     def __init__(self, broker: Broker) -> None:
-        appending = Appending(broker)
+        appending, times = Appending(broker), RequestTimes(broker)
         self._shell = Shell(broker, v1_routes(broker, appending))
         others = Starlette(routes=[*health.routes(broker), *metrics.routes(broker), *management_routes(broker)])
-        self.application = App(self._shell, others, Admission(broker.settings, MAX_REQUESTS))
-        self.handler = QuickPublish(broker, appending, self._shell, AsgiHandler(self.application))
+        self.application = App(self._shell, others, Admission(broker.settings, MAX_REQUESTS), times)
+        self.handler = QuickPublish(broker, appending, self._shell, AsgiHandler(self.application), times.publishing)
+
+    @property
+    def streams(self) -> int:
+        """That wait for events."""
+        return self._shell.admission.streams
 
     async def close(self, within_s: float) -> None:
         """Ends every stream: the server is about to."""
@@ -72,15 +78,21 @@ class Door:
 class App:
     """The ASGI application."""
 
-    def __init__(self, shell: Shell, others: Starlette, admission: Admission) -> None:
+    def __init__(self, shell: Shell, others: Starlette, admission: Admission, times: RequestTimes) -> None:
         self._shell = shell
         self._others = others
         self._admission = admission
+        self._times = times
 
-    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
-        if scope["path"].startswith(BEHIND_THE_GATE):
-            return self._shell(scope, receive, send)
-        return self._other(scope, receive, send)
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        began_s = monotonic()
+        try:
+            if scope["path"].startswith(BEHIND_THE_GATE):
+                await self._shell(scope, receive, send)
+            else:
+                await self._other(scope, receive, send)
+        finally:
+            self._times.took(scope, began_s)
 
     async def _other(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:

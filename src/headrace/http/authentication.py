@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from headrace.broker.audit import Actor, act
 from headrace.broker.vhosts.users import DEFAULT_USER, User, is_loopback
 from headrace.http.problems import Problem
 
@@ -57,20 +58,30 @@ def scope_user(broker: Broker, scope: Mapping[str, Any]) -> User:
     passed_on = False
     for name, value in scope["headers"]:
         if name == b"authorization":
-            return _remembered(scope, named_user(broker, value, scope.get("client")))
+            return _remembered(broker, scope, named_user(broker, value, scope.get("client")))
         passed_on = passed_on or name in BY_PROXIES
     user = None if passed_on else unnamed_user(broker, scope.get("client"))
     if user is None:
         raise Problem(401, "not_authorized", "log in with the name and password of a user (Basic)", CHALLENGE)
-    return _remembered(scope, user)
+    return _remembered(broker, scope, user)
 
 
-def _remembered(scope: Mapping[str, Any], user: User) -> User:
-    """By the connection, for whoever asks who is connected."""
+def _remembered(broker: Broker, scope: Mapping[str, Any], user: User) -> User:
+    """By the connection, for whoever asks who is connected; and what the request does is done on their behalf."""
     exchange = scope.get("headrace.exchange")
+    act(broker.audit, Actor(user.name, "http", peer_of(scope), client_of(scope)))
     if exchange is not None:
         exchange.known_as(user.name)
     return user
+
+
+def peer_of(scope: Mapping[str, Any]) -> str:
+    client = scope.get("client")
+    return "{}:{}".format(*client) if client else ""
+
+
+def client_of(scope: Mapping[str, Any]) -> str:
+    return next((value.decode("latin-1") for name, value in scope["headers"] if name == b"user-agent"), "")
 
 
 def unnamed_user(broker: Broker, client: Any) -> User | None:

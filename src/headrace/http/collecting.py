@@ -17,6 +17,7 @@ from headrace.broker.lag import group_lags
 from headrace.broker.topics import HIDDEN_PREFIX
 from headrace.http.queue_metrics import collect_queues
 from headrace.http.route_metrics import collect_routes
+from headrace.http.upkeep_metrics import collect_upkeep
 from headrace.http.webhook_metrics import collect_webhooks
 from headrace.times import Times
 
@@ -38,6 +39,7 @@ async def collect(broker: Broker) -> list[Metric]:
         *await collect_queues(broker),
         *collect_routes(broker),
         *collect_webhooks(broker),
+        *collect_upkeep(broker.log),
     ]
 
 
@@ -80,10 +82,16 @@ def _front_ends(broker: Broker) -> list[Metric]:
     refused = CounterMetricFamily("headrace_connections_refused_total", "Closed for a limit or for nonsense.", labels=protocol)
     came = CounterMetricFamily("headrace_topic_bytes_in_total", "Bytes of record batches that were appended.", labels=topic)
     went = CounterMetricFamily("headrace_topic_bytes_out_total", "Bytes of record batches that were read.", labels=topic)
+    records_in = CounterMetricFamily("headrace_records_in_total", "Records that were appended.", labels=protocol)
+    records_out = CounterMetricFamily("headrace_records_out_total", "Records that were read.", labels=protocol)
+    subscriptions = GaugeMetricFamily("headrace_subscriptions", "Open subscriptions that records are sent to.", labels=protocol)
     asked = HistogramMetricFamily(
         "headrace_request_seconds", "From the arrival of a request to its answer.", labels=["protocol", "api"]
     )
     topics = broker.log.topics()
+    published = broker.clients.published()
+    if "amqp" in broker.traffic:  # what is counted for each virtual host is not counted once more
+        broker.traffic["amqp"].records_in = sum(each.counted.published + published[each.name] for each in broker.vhosts)
     for name, traffic in broker.traffic.items():
         for api, times in traffic.requests.items():
             _add_times(asked, [name, api], times)
@@ -93,10 +101,15 @@ def _front_ends(broker: Broker) -> list[Metric]:
         connections.add_metric([name], traffic.connections)
         accepted.add_metric([name], traffic.connections_total)
         refused.add_metric([name], traffic.connections_refused)
+        records_in.add_metric([name], traffic.records_in)
+        if traffic.records_out is not None:
+            records_out.add_metric([name], traffic.records_out)
+        if traffic.subscriptions is not None:
+            subscriptions.add_metric([name], traffic.subscriptions)
         for family, counted in ((came, traffic.bytes_in), (went, traffic.bytes_out)):
             for which, count in counted.items():
                 family.add_metric([name, which], count)
-    return [connections, accepted, refused, came, went, asked]
+    return [connections, accepted, refused, records_in, records_out, subscriptions, came, went, asked]
 
 
 def _quotas(broker: Broker) -> list[Metric]:
@@ -117,6 +130,8 @@ async def _partitions(broker: Broker) -> list[Metric]:
     watermark = GaugeMetricFamily("headrace_partition_high_watermark", "Readers see all below it.", labels=_PARTITION)
     end = GaugeMetricFamily("headrace_partition_end_offset", "The offset of the next record.", labels=_PARTITION)
     size = GaugeMetricFamily("headrace_partition_size_bytes", "Bytes on this disk.", labels=_PARTITION)
+    dirty = GaugeMetricFamily("headrace_partition_dirty_bytes", "Bytes that were not compacted yet.", labels=_PARTITION)
+    archived = GaugeMetricFamily("headrace_partition_archived_bytes", "Bytes in the archive.", labels=_PARTITION)
     offsets = (start, watermark, end)
     names = [name for name in broker.log.topics() if not name.startswith(HIDDEN_PREFIX)]
     topics.add_metric([], len(names))
@@ -129,11 +144,14 @@ async def _partitions(broker: Broker) -> list[Metric]:
             for family, value in zip(offsets, values, strict=True):
                 family.add_metric(labels, value)
             size.add_metric(labels, partition.size_bytes)
+            for family, sparse in ((dirty, partition.dirty_bytes), (archived, partition.archived_bytes)):
+                if sparse:  # few topics are compacted or archived, and a series of zeros costs as much as any
+                    family.add_metric(labels, sparse)
             since_others += 1
             if since_others >= STEP:
                 since_others = 0
                 await asyncio.sleep(0)
-    return [topics, start, watermark, end, size]
+    return [topics, start, watermark, end, size, dirty, archived]
 
 
 async def _groups(broker: Broker) -> list[Metric]:

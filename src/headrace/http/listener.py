@@ -101,6 +101,7 @@ class HttpListener:
         self._traffic.connections = self._server.open_connections
         self._traffic.connections_total = self._server.connections_total
         self._traffic.connections_refused = self._server.refused_total
+        self._traffic.subscriptions = 0 if self._door is None else self._door.streams
 
     async def stop(self) -> None:
         if self._socket is None:

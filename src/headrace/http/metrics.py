@@ -33,17 +33,18 @@ class _Gathered(Collector):
         yield from PROCESS_COLLECTOR.collect()
 
 
+async def text(broker: Broker) -> bytes:
+    gathered = _Gathered(await collect(broker))
+    return await asyncio.to_thread(generate_latest, gathered)
+
+
 def routes(broker: Broker) -> list[Route]:
     making: asyncio.Task[bytes] | None = None
-
-    async def make() -> bytes:
-        gathered = _Gathered(await collect(broker))
-        return await asyncio.to_thread(generate_latest, gathered)
 
     async def metrics(request: Request) -> Response:
         nonlocal making
         if making is None or making.done():
-            making = asyncio.get_running_loop().create_task(make())
+            making = asyncio.get_running_loop().create_task(text(broker))
         return Response(await asyncio.shield(making), media_type=CONTENT_TYPE_PLAIN_0_0_4)
 
     return [Route("/metrics", metrics)]

@@ -11,6 +11,7 @@ import logging
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Any
 
+from headrace.broker.audit import Actor, acting
 from headrace.kafka import api
 from headrace.kafka.api.api_versions import unsupported_version
 from headrace.kafka.call import Call
@@ -27,6 +28,10 @@ if TYPE_CHECKING:
 logger = logging.getLogger("headrace.kafka")
 
 _METADATA, _API_VERSIONS = 3, 18
+# Those that change something: Metadata (which may make topics), OffsetCommit, CreateTopics, DeleteTopics, DeleteRecords,
+# CreateAcls, DeleteAcls, AlterConfigs, CreatePartitions, DeleteGroups, IncrementalAlterConfigs, OffsetDelete,
+# AlterClientQuotas, AlterShareGroupOffsets, DeleteShareGroupOffsets.
+_AUDITED = frozenset({_METADATA, 8, 19, 20, 21, 30, 31, 33, 37, 42, 44, 47, 49, 91, 92})
 
 
 def handle_request(connection: KafkaConnection, key: int, version: int, correlation: int, request: bytes) -> None:
@@ -58,6 +63,17 @@ def handle_request(connection: KafkaConnection, key: int, version: int, correlat
         client_port=int(port or 0),
         software=connection.software,
     )
+    if key in _AUDITED:
+        software = " ".join(connection.software).strip()
+        with acting(connection.broker.audit, Actor("", "kafka", connection.peer, software or header.client_id or "")):
+            _begin(connection, key, version, correlation, call, message, ticket)
+    else:
+        _begin(connection, key, version, correlation, call, message, ticket)
+
+
+def _begin(
+    connection: KafkaConnection, key: int, version: int, correlation: int, call: Call, message: Any, ticket: Ticket | None
+) -> None:
     try:
         answer = api.handler(key)(call, message)
     except Exception as error:

@@ -15,6 +15,7 @@ from functools import partial
 from inspect import iscoroutine
 from typing import TYPE_CHECKING, Any
 
+from headrace.broker.audit import Actor, acting
 from headrace.kinesis.codec.encoding import Encoding
 from headrace.kinesis.errors import (
     KinesisError,
@@ -102,17 +103,21 @@ class FrontDoor:
             given = checked_parameters(name, body, encoding)
             if self._rates.enforced:
                 self._rates.count(name, call.account, call.region, given)
-            answer = function(Call.of(call, given))
-            if iscoroutine(answer):
-                if self._waiting >= MAX_WAITING:
-                    answer.close()
-                    raise service_unavailable("Too many requests are under way. Try again.")
-                self._waiting += 1
-                call.run(self._finish(call, answer))
-            else:
-                call.answer_with(answer)
+            client = (exchange.header(b"user-agent") or b"").decode("latin-1")
+            with acting(service.broker.audit, Actor(call.account, "kinesis", "{}:{}".format(*exchange.peer), client)):
+                self._do(call, function(Call.of(call, given)))
         except Exception as error:
             call.fail(call.told(error))
+
+    def _do(self, call: RawCall, answer: Any) -> None:
+        if not iscoroutine(answer):
+            call.answer_with(answer)
+            return
+        if self._waiting >= MAX_WAITING:
+            answer.close()
+            raise service_unavailable("Too many requests are under way. Try again.")
+        self._waiting += 1
+        call.run(self._finish(call, answer))
 
     async def _finish(self, call: RawCall, answer: Awaitable[dict[str, Any] | None]) -> None:
         try:

@@ -94,6 +94,8 @@ class KinesisListener:
             await server.start(listening, BACKLOG)
         except Exception:
             logger.exception("the Kinesis front end failed; the other front ends go on")
+            listening.close()  # who waits to be accepted is told so
+            self._socket = None
 
     async def stop(self) -> None:
         if self._socket is None:

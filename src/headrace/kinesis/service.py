@@ -16,6 +16,7 @@ import logging
 import os
 from base64 import b64encode
 from collections.abc import Callable, Coroutine, Mapping
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from headrace.broker.traffic import Traffic
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("headrace.kinesis")
 
 EXPOSED = b"x-amzn-RequestId,x-amzn-ErrorType,x-amz-request-id,x-amz-id-2,x-amzn-ErrorMessage,Date"
+UNKNOWN = "unknown"  # what operations are called that there are not, where requests are counted
 RPC_NAMESPACE = "com.amazonaws.kinesis#"
 
 Headers = list[tuple[bytes, bytes]]
@@ -55,6 +57,9 @@ class Service:
         random = os.urandom(10).hex()
         self._request_prefix = f"{random[:8]}-{random[8:12]}-4{random[13:16]}-a{random[17:20]}-".encode()
         self._id2_prefix = b64encode(os.urandom(63))  # 84 characters; the last twelve are the request's
+
+    def sent_records(self, count: int) -> None:
+        self.traffic.records_out = (self.traffic.records_out or 0) + count
 
     def request_id(self) -> bytes:
         return b"%s%012x" % (self._request_prefix, next(self._requests))
@@ -92,7 +97,7 @@ class Service:
 class RawCall:
     """One request to one operation. Exactly one of `answer`, `fail` and a streamed answer by `exchange` must come of it."""
 
-    __slots__ = ("account", "body", "encoding", "exchange", "name", "origin", "region", "request_id", "service")
+    __slots__ = ("account", "began_s", "body", "encoding", "exchange", "name", "origin", "region", "request_id", "service")
 
     def __init__(
         self,
@@ -115,6 +120,7 @@ class RawCall:
         self.region = region
         self.request_id = request_id
         self.origin = origin
+        self.began_s = monotonic()
 
     @property
     def broker(self) -> Broker:
@@ -129,6 +135,7 @@ class RawCall:
     def answer(self, body: bytes) -> None:
         """The whole answer, already in the encoding of the request."""
         self.exchange.respond(200, self.headers(), body)
+        self.took_so_long()
 
     def answer_with(self, answer: dict[str, Any] | None) -> None:
         """An operation that answers nothing sends an empty body, as AWS does; RPC v2 wants a map."""
@@ -141,6 +148,11 @@ class RawCall:
         headers = self.headers()
         headers.append((b"x-amzn-errortype", error.code.encode()))
         self.exchange.respond(error.status, headers, self.error_body(error))
+        self.took_so_long()
+
+    def took_so_long(self) -> None:
+        """It is answered, or the answer begins. (Its name is one of the known ones, or none.)"""
+        self.service.traffic.requests[self.name or UNKNOWN].add(monotonic() - self.began_s)
 
     def error_body(self, error: KinesisError) -> bytes:
         return encode(error.body(RPC_NAMESPACE if self.encoding is Encoding.RPC else ""), self.encoding)
@@ -214,6 +226,7 @@ class Call(RawCall):
             raw.origin,
         )
         call.given = given
+        call.began_s = raw.began_s
         return call
 
     def stream(self) -> Stream:

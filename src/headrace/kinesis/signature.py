@@ -221,7 +221,7 @@ def _query_pairs(query: str) -> list[tuple[str, str]]:
 
 
 def _unquoted(text: str) -> str:
-    return unquote_to_bytes(text).decode("utf-8", "surrogateescape")
+    return unquote_to_bytes(text).decode("utf-8", "replace")  # what is no UTF-8 was signed by nobody
 
 
 def _seconds(moment: str) -> int | None:
@@ -277,7 +277,7 @@ def _canonical_request(exchange: Exchange, path: str, pairs: list[tuple[str, str
 
 
 def _quoted(text: str) -> str:
-    return quote(text.encode("utf-8", "surrogateescape"), safe="-_.~")
+    return quote(text, safe="-_.~")
 
 
 # --- AWS's words

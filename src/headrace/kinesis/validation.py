@@ -25,7 +25,7 @@ from headrace.kinesis.parameters import PARAMETERS, Blob, Flag, Group, Kind, Pai
 
 MAX_ERRORS = 10
 MAX_SHOWN = 40_000
-LONGEST_MATCHED = 2048  # no text that has a pattern may be longer
+LONGEST_MATCHED = 2048  # a longer text breaks the bound on its length, or fits no pattern
 MAX_INT, MIN_INT = 2_147_483_647, -2_147_483_648
 MAX_SECONDS = 1e12
 _NUMBER = "com.amazon.coral.value.json.numbers.TruncatingBigNumber"
@@ -222,7 +222,9 @@ def _problems(value: Any, kind: Kind, place: str) -> Iterator[str]:
 
 
 def _text_problems(value: str, kind: Text, place: str) -> Iterator[str]:
-    if kind.matcher is not None and len(value) <= LONGEST_MATCHED and not kind.matcher.fullmatch(value):
+    if kind.matcher is not None and not (
+        kind.matcher.fullmatch(value) if len(value) <= LONGEST_MATCHED else kind.most is not None
+    ):
         yield _failed(value, place, f"Member must satisfy regular expression pattern: {kind.pattern}")
     yield from _length_problems(value, len(value), kind, place)
     if kind.among and value not in kind.among:

@@ -71,6 +71,20 @@ class StoredSegment:
     compacted: bool
 
 
+@dataclass(slots=True)
+class Upkeep:
+    """What an engine did in the background, since its start."""
+
+    compactions: int = 0
+    compaction_seconds: float = 0.0
+    compaction_read_bytes: int = 0
+    compaction_written_bytes: int = 0
+    compaction_given_up: int = 0  # partitions that are not compacted any more until the next start
+    archived_segments: int = 0
+    archived_bytes: int = 0
+    archive_failures: int = 0  # passes that ended because the store failed
+
+
 Buffer = bytes | bytearray | memoryview
 Changed = Callable[[], None]
 Synced = Callable[[Exception | None], None]
@@ -358,6 +372,9 @@ class Log(Protocol):
         ...
 
     def storage(self) -> StorageInfo: ...
+
+    @property
+    def upkeep(self) -> Upkeep: ...
 
     def open_transactions(self) -> list[OpenTransaction]:
         """Of all partitions, after a start that followed a crash: tables and partitions may disagree about them then. Nothing

@@ -21,7 +21,7 @@ from headrace.spark.java import SparkUnavailable, require_spark
 
 pytestmark = pytest.mark.timeout(600)
 PATIENCE_S = 400
-ANYWHERE = [part for name in ("kafka", "amqp", "http") for part in (f"--{name}", "127.0.0.1:0")]
+ANYWHERE = [part for name in ("kafka", "amqp", "kinesis", "http") for part in (f"--{name}", "127.0.0.1:0")]
 
 
 class Demo:

@@ -10,6 +10,8 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from uuid import UUID, uuid4
 
+from headrace.broker.audit import note
+from headrace.broker.groups.auditing import note_moved
 from headrace.broker.groups.budget import Budget
 from headrace.broker.groups.classic.group import ClassicGroup, State
 from headrace.broker.groups.classic.member import Join, Joined, Leaver, Sync, Synced
@@ -167,6 +169,7 @@ class GroupCoordinator:
             if committer.generation >= 0:
                 raise GroupNotFound if knows_group_not_found else IllegalGeneration
             self.check_room(group_id)
+            note_moved(group_id, {}, offsets)
             answers = self._offsets.commit(group_id, offsets, retention_ms, producer_id)
             self._groups[group_id] = self._classic.new_group(group_id)
         else:
@@ -174,6 +177,8 @@ class GroupCoordinator:
             for new in offsets:
                 group.check_commit_of(committer, new.topic, new.topic_id, new.partition)
             group.touch(committer)
+            if committer.generation < 0 and not committer.member_id:
+                note_moved(group_id, self._offsets.all_of(group_id), offsets)
             answers = self._offsets.commit(group_id, offsets, retention_ms, producer_id)
         await self._store.synced()
         return answers
@@ -211,6 +216,7 @@ class GroupCoordinator:
     async def delete_offsets(self, group_id: str, partitions: Sequence[TopicPartition]) -> list[GroupError | None]:
         self.check_offset_deletion(group_id)
         answers = self._offsets.delete(self._groups[group_id], partitions)
+        note("group.offsets.delete", group_id, topics=sorted({topic for topic, _ in partitions}))
         await self._store.synced()
         return answers
 
@@ -255,9 +261,11 @@ class GroupCoordinator:
             raise GroupNotFound(f"Group {group_id} is not a classic group.")
         return group.describe()
 
-    async def delete_groups(self, group_ids: Iterable[str]) -> list[GroupError | None]:
+    async def delete_groups(self, group_ids: Sequence[str]) -> list[GroupError | None]:
         """One answer for each, when all are gone for good."""
         answers = [self._delete(group_id) for group_id in group_ids]
+        for group_id, answer in zip(group_ids, answers, strict=True):
+            note("group.delete", group_id, answer)
         try:
             await self._store.synced()
         except StorageFailed as error:

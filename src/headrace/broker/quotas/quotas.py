@@ -17,6 +17,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from headrace.broker.audit import About, audited
 from headrace.broker.quotas.entity import (
     CLIENT_ID,
     CONNECTION_CREATION_RATE,
@@ -73,6 +74,12 @@ class _Meters:
     buckets: OrderedDict[_Key, TokenBucket] = field(default_factory=OrderedDict)
 
 
+def _told(quotas: ClientQuotas, alterations: Sequence[Alteration], *, validate_only: bool = False) -> About | None:
+    if validate_only:
+        return None
+    return About(", ".join(str(each.entity) for each in alterations[:3]), {"count": len(alterations)})
+
+
 class ClientQuotas:
     def __init__(self, log: Log, clock: Clock, settings: Settings, *, max_meters: int = MAX_METERS) -> None:
         self._log = log
@@ -100,6 +107,7 @@ class ClientQuotas:
     def matching(self, wanted: EntityFilter) -> list[tuple[Entity, Quotas]]:
         return self._store.matching(wanted)
 
+    @audited("quotas.change", _told)
     async def alter(self, alterations: Sequence[Alteration], *, validate_only: bool = False) -> dict[Entity, LogError | None]:
         """What became of each entity, in the order they were first named. In force at once, durable when it returns."""
         try:

@@ -117,6 +117,7 @@ class TopicInlet:
             self._failed([DeadLetter(Event(*entry), failure.reason)])
             return False
         self._counts.delivered += 1
+        self._traffic.records_in += 1
         return True
 
     def _check_open(self) -> None:
@@ -179,6 +180,7 @@ class TopicInlet:
         failures = filling.fill(entries, self._clock.now_ms())
         self._traffic.bytes_in[filling.topic.name] += filling.bytes_in - before
         self._counts.delivered += len(entries) - len(failures)
+        self._traffic.records_in += len(entries) - len(failures)
         if failures:
             self._failed([DeadLetter(Event(*entries[failure.place]), failure.reason) for failure in failures])
 

@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from headrace.broker.audit import About, audited
 from headrace.broker.routes.circles import circle_of
 from headrace.broker.routes.definition import RouteDefinition
 from headrace.broker.routes.ends.topic import TopicTarget
@@ -49,6 +50,14 @@ MAX_ROUTES = 1000
 MAX_AT_WORK = 8
 LONGEST_REFRESH_S = 3600.0
 AGAIN_S = 10.0  # after what could not be made or written
+
+
+def _defined(routes: Routes, definition: RouteDefinition, start: Place | None = None) -> About:
+    return About(definition.name, {"topic": definition.topic, "target": definition.target.kind})
+
+
+def _named(routes: Routes, name: str, *_: object, **__: object) -> About:
+    return About(name)
 
 
 class Routes:
@@ -147,6 +156,7 @@ class Routes:
 
     # --- changes
 
+    @audited("route.put", _defined)
     async def put(self, definition: RouteDefinition, start: Place | None = None) -> tuple[Route, bool]:
         """Makes a route, or gives one that is there another destination or other options; whether it is new. `start` is where
         a new one reads from. Raises RouteError."""
@@ -192,9 +202,11 @@ class Routes:
         self._begin(route)
         return route
 
+    @audited("route.pause", _named)
     async def pause(self, name: str) -> Route:
         return await self._set_paused(name, True)
 
+    @audited("route.resume", _named)
     async def resume(self, name: str) -> Route:
         return await self._set_paused(name, False)
 
@@ -205,6 +217,7 @@ class Routes:
                 await self._redefine(route, route.definition.as_paused(paused))
             return route
 
+    @audited("route.change", _named)
     async def alter(self, name: str, change: Callable[[RouteDefinition], RouteDefinition]) -> Route:
         """Gives it the definition that `change` makes of the one it has. Raises RouteError, and what `change` raises."""
         async with self._changes:
@@ -220,6 +233,7 @@ class Routes:
             route = self.get(name)
             await self._redefine(route, route.definition.as_disabled(reason))
 
+    @audited("route.replay", _named)
     async def replay(self, name: str, place: Place, partition: int | None = None) -> Route:
         """Moves the position, of one partition or of all. A paused route stays paused. Raises RouteError."""
         async with self._changes:
@@ -231,6 +245,7 @@ class Routes:
                 self._begin(route)
             return route
 
+    @audited("route.replay", _named)
     async def replay_period(
         self, name: str, start: Place, end: Place, partition: int | None = None
     ) -> tuple[Route, dict[str, object]]:
@@ -256,6 +271,7 @@ class Routes:
                 await self._begin_replay(route, topic, replay)
             return route, replay.shown(topic)
 
+    @audited("route.cancel_replay", _named)
     async def cancel_replay(self, name: str) -> Route:
         """What was not delivered yet, is not. Raises RouteError."""
         async with self._changes:
@@ -268,6 +284,7 @@ class Routes:
                     self._begin(route)
             return route
 
+    @audited("route.delete", _named)
     async def delete(self, name: str) -> None:
         """With its position; its dead letters stay."""
         async with self._changes:

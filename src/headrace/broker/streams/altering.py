@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from headrace.broker.audit import About, audited
 from headrace.broker.streams.consumers import MAX_CONSUMERS, Consumer, ConsumerDefinition
 from headrace.broker.streams.creating import MAX_BATCH_BYTES
 from headrace.broker.streams.definition import ALL_METRICS, EncryptionType, Mode, StreamDefinition
@@ -30,6 +31,16 @@ if TYPE_CHECKING:
 MAX_ON_DEMAND = 50
 
 Resource = Stream | Consumer
+
+
+def about_stream(alterations: object, resource: Resource, *more: object, **_: object) -> About:
+    told = next((each for each in more if isinstance(each, str | int)), None)  # a name, a number, a mode; lists are long
+    stream = _stream_of(resource)
+    consumer = {} if isinstance(resource, Stream) else {"consumer": resource.name}
+    given = {} if told is None else {"given": str(told)[:100]}
+    return About(stream.name, {"account": stream.account, "region": stream.region, **consumer, **given})
+
+
 """What may have tags and a policy."""
 
 
@@ -59,6 +70,7 @@ class Alterations:
             sum(stream.mode is Mode.ON_DEMAND for stream in own),
         )
 
+    @audited("stream.set_mode", about_stream)
     async def set_mode(self, stream: Stream, mode: Mode, warm_mibps: int | None = None) -> None:
         """Shards stay as they are. Raises Busy, LimitExceeded, NotFound, NotStored."""
         check_active(stream)
@@ -66,9 +78,11 @@ class Alterations:
             self._check_mode(stream.account, stream.region, mode)
         await self._alter(stream, mode=mode, **({} if warm_mibps is None else {"warm_mibps": warm_mibps}))
 
+    @audited("stream.set_encryption", about_stream)
     async def set_encryption(self, stream: Stream, kind: EncryptionType, key_id: str | None) -> None:
         await self._alter(stream, encryption_type=kind, key_id=None if kind is EncryptionType.NONE else key_id)
 
+    @audited("stream.set_max_record_size", about_stream)
     async def set_max_record_kib(self, stream: Stream, kib: int) -> None:
         """Raises NotFound, NotStored."""
         await self._alter(stream, max_record_kib=kib)
@@ -76,16 +90,20 @@ class Alterations:
             async with stream.lock:
                 await self._configure(stream, {"max.message.bytes": str(MAX_BATCH_BYTES)})
 
+    @audited("stream.set_warm_throughput", about_stream)
     async def set_warm_throughput(self, stream: Stream, mibps: int) -> None:
         await self._alter(stream, warm_mibps=mibps)
 
+    @audited("stream.set_distribution", about_stream)
     async def set_distribution(self, stream: Stream, strategy: str) -> None:
         await self._alter(stream, distribution=strategy)
 
+    @audited("stream.monitor", about_stream)
     async def monitor(self, stream: Stream, metrics: Iterable[str]) -> tuple[list[str], list[str]]:
         """Adds metrics of shards (`ALL` for each there is); returns those before and after."""
         return await self._set_monitoring(stream, add=_metrics(metrics))
 
+    @audited("stream.monitor", about_stream)
     async def monitor_no_more(self, stream: Stream, metrics: Iterable[str]) -> tuple[list[str], list[str]]:
         return await self._set_monitoring(stream, remove=_metrics(metrics))
 
@@ -97,10 +115,12 @@ class Alterations:
         await self._alter(stream, monitoring=after)
         return list(before), list(after)
 
+    @audited("stream.set_retention", about_stream)
     async def increase_retention(self, stream: Stream, hours: int) -> None:
         """Raises InvalidArgument, NotFound, NotStored."""
         await self._set_retention(stream, hours, longer=True)
 
+    @audited("stream.set_retention", about_stream)
     async def decrease_retention(self, stream: Stream, hours: int) -> None:
         await self._set_retention(stream, hours, longer=False)
 
@@ -150,15 +170,18 @@ class Alterations:
 
     # --- tags and policies, of streams and of consumers
 
+    @audited("stream.tag", about_stream)
     async def add_tags(self, resource: Resource, tags: Mapping[str, str]) -> None:
         """Raises InvalidArgument, LimitExceeded, NotFound, NotStored."""
         async with _stream_of(resource).lock:
             await self._redefine(resource, tags=with_tags(resource.tags, tags))
 
+    @audited("stream.untag", about_stream)
     async def remove_tags(self, resource: Resource, keys: Iterable[str]) -> None:
         async with _stream_of(resource).lock:
             await self._redefine(resource, tags=without_tags(resource.tags, keys))
 
+    @audited("stream.set_policy", about_stream)
     async def set_policy(self, resource: Resource, policy: str | None) -> None:
         async with _stream_of(resource).lock:
             await self._redefine(resource, policy=policy)
@@ -178,6 +201,7 @@ class Alterations:
 
     # --- consumers
 
+    @audited("stream.register_consumer", about_stream)
     async def register_consumer(self, stream: Stream, name: str, tags: Mapping[str, str] | None = None) -> Consumer:
         """Raises Exists, LimitExceeded, NotFound, NotStored."""
         async with stream.lock:
@@ -198,6 +222,7 @@ class Alterations:
             consumer = stream.consumers[name] = Consumer(stream, definition)
             return consumer
 
+    @audited("stream.deregister_consumer", about_stream)
     async def deregister_consumer(self, consumer: Consumer) -> None:
         """Raises NotFound, NotStored."""
         stream = consumer.stream

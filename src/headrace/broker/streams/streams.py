@@ -14,7 +14,8 @@ import asyncio
 from collections.abc import Coroutine, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from headrace.broker.streams.altering import Alterations
+from headrace.broker.audit import About, audited
+from headrace.broker.streams.altering import Alterations, about_stream
 from headrace.broker.streams.creating import create_stream
 from headrace.broker.streams.definition import Mode, StreamDefinition
 from headrace.broker.streams.errors import Busy, Exists, InvalidArgument, LimitExceeded, NotStored, OnDemand
@@ -36,6 +37,10 @@ if TYPE_CHECKING:
     from headrace.log.port import Log, Topic
 
 T = TypeVar("T")
+
+
+def _new(streams: Streams, account: str, region: str, name: str, **_: object) -> About:
+    return About(name, {"account": account, "region": region})
 
 
 class Streams(Alterations):
@@ -78,6 +83,7 @@ class Streams(Alterations):
 
     # --- making and deleting
 
+    @audited("stream.create", _new)
     async def create(
         self,
         account: str,
@@ -117,6 +123,7 @@ class Streams(Alterations):
 
         return await self._to_its_end(create_stream(define, count, self._registry, self._topics, self._settings))
 
+    @audited("stream.delete", about_stream)
     async def delete(self, stream: Stream, *, with_consumers: bool = False) -> None:
         """With its topic. Raises Busy, NotFound, InvalidArgument, NotStored."""
         if stream.gone:
@@ -145,6 +152,7 @@ class Streams(Alterations):
 
     # --- shards
 
+    @audited("stream.split_shard", about_stream)
     async def split(self, stream: Stream, shard: Shard, hash_key: int) -> None:
         """The upper half begins with the hash key. Raises Busy, OnDemand, InvalidArgument, LimitExceeded, NotStored."""
 
@@ -160,6 +168,7 @@ class Streams(Alterations):
 
         await self._reshard(stream, check, lambda shards, _: plan_split(shard, hash_key, len(shards)))
 
+    @audited("stream.merge_shards", about_stream)
     async def merge(self, stream: Stream, shard: Shard, adjacent: Shard) -> None:
         """Of neighbours. Raises Busy, OnDemand, InvalidArgument, NotStored."""
 
@@ -174,6 +183,7 @@ class Streams(Alterations):
 
         await self._reshard(stream, check, lambda shards, _: plan_merge(shard, adjacent, len(shards)))
 
+    @audited("stream.update_shard_count", about_stream)
     async def update_count(self, stream: Stream, target: int) -> None:
         """Raises Busy, OnDemand, InvalidArgument, LimitExceeded, NotStored."""
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from headrace.broker.audit import About, audited
 from headrace.broker.exchanges import Exchange
 from headrace.broker.exchanges.kinds import check_binding
 from headrace.broker.queues.errors import AmqpRefusal
@@ -69,6 +70,13 @@ class _Plan:
     steps: list[Callable[[], object]] = field(default_factory=list)
 
 
+def _imported(hosts: VirtualHosts, document: object, vhost: str | None = None) -> About:
+    sections = document if isinstance(document, Mapping) else {}
+    counts = {name: len(part) for name in _ORDER if isinstance(part := sections.get(name), list)}
+    return About("all virtual hosts" if vhost is None else vhost, {"counts": counts})
+
+
+@audited("definitions.import", _imported)
 def import_definitions(hosts: VirtualHosts, document: object, vhost: str | None = None) -> None:
     """All of it or nothing, unless the disk fails or a limit of the server is reached half way. Raises `InvalidDefinitions`.
 

@@ -14,6 +14,7 @@ import secrets
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from headrace.broker.audit import About, audited
 from headrace.broker.queues.backlog import Budget
 from headrace.broker.queues.definition import QueueDefinition
 from headrace.broker.queues.delayed import DelayedMessages
@@ -55,6 +56,18 @@ MAX_VHOSTS = 10_000
 MAX_PARAMETERS = 10_000
 LIMITS = "vhost-limits"  # the component whose parameters limit a virtual host
 _ORDER = ("user", "vhost", "exchange", "policy", "operator_policy", "queue", "binding", "parameter")
+
+
+def _named(hosts: VirtualHosts, name: str, **_: object) -> About:
+    return About(name)
+
+
+def _user(hosts: VirtualHosts, user: User) -> About:
+    return About(user.name, {"tags": list(user.tags), "vhosts": sorted(user.permissions)})
+
+
+def _parameter(hosts: VirtualHosts, component: str, vhost: str | None, name: str, value: object = None) -> About:
+    return About(name, {"component": component, "vhost": vhost})
 
 
 class VirtualHosts:
@@ -233,6 +246,7 @@ class VirtualHosts:
 
     # --- virtual hosts, users and parameters
 
+    @audited("vhost.put", _named)
     def create(
         self, name: str, *, description: str = "", tags: Sequence[str] = (), default_queue_type: str | None = None
     ) -> bool:
@@ -250,6 +264,7 @@ class VirtualHosts:
             self.definitions.set(["vhost", name], _vhost_row(there))
         return self.definitions.write()
 
+    @audited("vhost.delete", _named)
     def delete(self, name: str) -> bool:
         """With everything in it. Its connections are for the front ends to close."""
         vhost = self._hosts.get(name)
@@ -277,6 +292,7 @@ class VirtualHosts:
             self.log.drop_topic(delayed.topic)
         return True
 
+    @audited("user.put", _user)
     def put_user(self, user: User) -> bool:
         if self.users.get(user.name) is None and self.users.full:
             raise precondition_failed(f"cannot create user '{user.name}': user limit is reached")
@@ -285,6 +301,7 @@ class VirtualHosts:
         self.users.put(user)
         return changed
 
+    @audited("user.delete", _named)
     def delete_user(self, name: str) -> bool:
         if self.users.get(name) is None:
             raise not_found(f"no user '{name}'")
@@ -293,6 +310,7 @@ class VirtualHosts:
         self.users.remove(name)
         return changed
 
+    @audited("parameter.put", _parameter)
     def put_parameter(self, component: str, vhost: str | None, name: str, value: object) -> bool:
         """Kept for whoever asks; only the limits of virtual hosts have an effect. Without a vhost it is a global one."""
         if len(self.parameters) >= MAX_PARAMETERS:
@@ -302,6 +320,7 @@ class VirtualHosts:
         self._set_parameter(component, vhost, name, value)
         return changed
 
+    @audited("parameter.delete", _parameter)
     def clear_parameter(self, component: str, vhost: str | None, name: str) -> bool:
         if (component, vhost, name) not in self.parameters:
             raise not_found(f"no parameter '{name}' of '{component}'")

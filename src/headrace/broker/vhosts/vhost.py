@@ -12,8 +12,10 @@ from __future__ import annotations
 import logging
 from base64 import urlsafe_b64encode
 from collections.abc import Callable, Mapping, Sequence
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
+from headrace.broker.audit import audited
 from headrace.broker.exchanges import Exchange, Router
 from headrace.broker.queues.definition import QueueDefinition
 from headrace.broker.queues.errors import (
@@ -25,6 +27,7 @@ from headrace.broker.queues.errors import (
 )
 from headrace.broker.queues.settings import QueueSettings
 from headrace.broker.vhosts.arguments import check_queue_arguments, check_queue_properties
+from headrace.broker.vhosts.auditing import bound, in_vhost, lasting_queue
 from headrace.broker.vhosts.bindings import Bindings
 from headrace.broker.vhosts.counted import Counted
 from headrace.broker.vhosts.declaring import (
@@ -114,6 +117,7 @@ class VirtualHost:
 
     # --- exchanges
 
+    @audited("exchange.declare", in_vhost, bool)
     def declare_exchange(
         self,
         name: str,
@@ -151,6 +155,7 @@ class VirtualHost:
         self.router.add(exchange)
         self._configure_exchange(exchange)
 
+    @audited("exchange.delete", in_vhost, bool)
     def delete_exchange(self, name: str, *, if_unused: bool = False) -> bool:
         """One that is not there is deleted already."""
         name = stripped(name)
@@ -195,6 +200,7 @@ class VirtualHost:
             raise locked(name, self.name)
         return queue
 
+    @audited("queue.declare", in_vhost, itemgetter(1))
     def declare_queue(
         self,
         name: str,
@@ -251,6 +257,7 @@ class VirtualHost:
             self._owned.setdefault(owner, {})[queue] = None
         return queue
 
+    @audited("queue.delete", lasting_queue)
     def delete_queue(self, name: str, *, if_unused: bool = False, if_empty: bool = False, owner: object = None) -> int:
         """How many messages were ready. One that is not there is deleted already."""
         name = stripped(name)
@@ -292,6 +299,7 @@ class VirtualHost:
         self.counted.add(queue)
         return queue.delete()
 
+    @audited("queue.purge", lasting_queue)
     def purge_queue(self, name: str, owner: object = None) -> int:
         queue = self.queue(stripped(name), owner)
         if queue.kind == "stream":
@@ -312,6 +320,7 @@ class VirtualHost:
 
     # --- bindings
 
+    @audited("binding.create", bound, bool)
     def bind_queue(
         self, queue: str, exchange: str, routing_key: str, arguments: Mapping[str, object], owner: object = None
     ) -> bool:
@@ -319,12 +328,14 @@ class VirtualHost:
         source = self._exchange(stripped(exchange))
         return self.bindings.bind(source, self.queue(stripped(queue), owner), routing_key, dict(arguments))
 
+    @audited("binding.create", bound, bool)
     def bind_exchange(self, destination: str, source: str, routing_key: str, arguments: Mapping[str, object]) -> bool:
         check_not_default(stripped(destination))
         check_not_default(stripped(source))
         found = self._exchange(stripped(source))
         return self.bindings.bind(found, self._exchange(stripped(destination)), routing_key, dict(arguments))
 
+    @audited("binding.delete", bound, bool)
     def unbind_queue(
         self, queue: str, exchange: str, routing_key: str, arguments: Mapping[str, object], owner: object = None
     ) -> bool:
@@ -337,6 +348,7 @@ class VirtualHost:
             raise locked(destination.name, self.name)
         return self._unbind(source, destination, routing_key, arguments)
 
+    @audited("binding.delete", bound, bool)
     def unbind_exchange(self, destination: str, source: str, routing_key: str, arguments: Mapping[str, object]) -> bool:
         check_not_default(stripped(destination))
         check_not_default(stripped(source))
@@ -360,6 +372,7 @@ class VirtualHost:
         self.max_queues = min(queues, MAX_QUEUES) if isinstance(queues, int) and queues >= 0 else MAX_QUEUES
         self.max_connections = connections if isinstance(connections, int) and connections >= 0 else None
 
+    @audited("policy.put", in_vhost)
     def set_policy(self, policy: Policy) -> bool:
         """In force at once, for what is there too. It must have been checked."""
         if self.policies.get(policy.name, operator=policy.operator) is None and len(self.policies) >= MAX_POLICIES:
@@ -370,6 +383,7 @@ class VirtualHost:
         self.apply_policies()
         return changed
 
+    @audited("policy.delete", in_vhost)
     def clear_policy(self, policy: Policy) -> bool:
         self._definitions.set_policy(policy, there=False)
         changed = self._definitions.write()

@@ -6,17 +6,26 @@ from typing import Any
 
 from nicegui import ui
 
-from headrace.console.access import part
+from headrace.console.access import Params, ServerError, part
 from headrace.console.frame import Page, View
 from headrace.console.parts.listing import Column, Listing, Row
-from headrace.console.parts.values import count_text
+from headrace.console.parts.values import count_text, size_text
 
 LIMIT = 50
 _COLUMNS = (
     Column("name", "Topic"),
     Column("partitions", "Partitions", "right"),
     Column("records", "Records", "right"),
+    Column("size", "Size", "right"),
     Column("kind", "Kind"),
+)
+# Those that one thinks of when a topic is made; all of them are in its tab of settings.
+_FIRST_SETTINGS = (
+    ("cleanup.policy", "what happens to old records", ("delete", "compact", "compact,delete")),
+    ("retention.ms", "how long records stay, -1 for ever", ()),
+    ("retention.bytes", "how much of a partition stays, -1 for all", ()),
+    ("durability", "what an acknowledgement promises", ("fsync", "flush", "memory")),
+    ("max.message.bytes", "the largest batch", ()),
 )
 
 
@@ -24,7 +33,12 @@ async def topics(view: View) -> None:
     view.title("Topics")
 
     async def fetch(pattern: str, after: str | None) -> tuple[list[Row], str | None]:
-        params = {"limit": LIMIT, "after": after, "pattern": f"*{pattern}*" if pattern else None}
+        params: Params = {
+            "limit": LIMIT,
+            "after": after,
+            "pattern": f"*{pattern}*" if pattern else None,
+            "sizes": "true",
+        }
         said = await view.access.get("/v1/topics", params)
         return [_row(topic) for topic in said["topics"]], said["next"]
 
@@ -42,6 +56,7 @@ def _row(topic: dict[str, Any]) -> Row:
         "name": topic["name"],
         "partitions": count_text(topic["partitions"]),
         "records": count_text(topic.get("records")),
+        "size": size_text(topic.get("size_bytes")),
         "kind": "internal" if topic.get("internal") else "",
         "link": f"/topics/{part(topic['name'])}",
     }
@@ -49,19 +64,39 @@ def _row(topic: dict[str, Any]) -> Row:
 
 def _ask_new(view: View, listing: Listing) -> None:
     async def make() -> None:
-        body = {"name": name.value or "", "partitions": int(partitions.value or 1)}
-        if await view.change(view.access.post("/v1/topics", body), f"Topic {name.value} is there"):
-            dialog.close()
-            await listing.refresh()
+        problem.text = ""
+        config = {setting: field.value for setting, field in settings.items() if field.value not in (None, "")}
+        body = {"name": (name.value or "").strip(), "partitions": int(partitions.value or 1), "config": config}
+        try:
+            await view.access.post("/v1/topics", body)
+        except ServerError as error:
+            problem.text = str(error)
+            return
+        dialog.close()
+        ui.notify(f"Topic {body['name']} is there", type="positive")
+        await listing.refresh()
 
-    with ui.dialog() as dialog, ui.card().classes("w-96"):
+    with ui.dialog() as dialog, ui.card().classes("w-[28rem] gap-3"):
         ui.label("New topic").classes("text-lg").props('role="heading" aria-level="2"')
         name = ui.input("Name").classes("w-full").props("autofocus autocomplete=off")
-        partitions = ui.number("Partitions", value=1, min=1, max=10_000, precision=0).classes("w-full")
+        partitions = ui.number("Partitions", value=1, min=1, max=100_000, precision=0).classes("w-full")
+        with ui.expansion("Settings (what is left empty is as the server has it)").classes("w-full"):
+            settings = {setting: _setting(setting, label, options) for setting, label, options in _FIRST_SETTINGS}
+        problem = ui.label("").classes("text-negative break-words").props('role="alert"')
         with ui.row().classes("w-full justify-end"):
             ui.button("Cancel", on_click=dialog.close).props("flat")
             ui.button("Create", on_click=make)
     dialog.open()
+
+
+def _setting(name: str, label: str, options: tuple[str, ...]) -> ui.select | ui.input:
+    field: ui.select | ui.input
+    if options:
+        field = ui.select(["", *options], label=f"{name}: {label}", value="")
+    else:
+        field = ui.input(f"{name}: {label}").props("autocomplete=off")
+    field.classes("w-full")
+    return field
 
 
 PAGES = [Page("/topics", "Topics", topics, icon="view_list", group="Events")]

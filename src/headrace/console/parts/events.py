@@ -15,7 +15,7 @@ _COLUMNS = (
     ("offset", "Offset", "right", ""),
     ("partition", "Partition", "right", ""),
     ("time", "Time", "left", "white-space: nowrap"),
-    ("key", "Key", "left", "max-width: 24ch; overflow-wrap: anywhere; unicode-bidi: isolate"),
+    ("key", "Key", "left", "min-width: 12ch; max-width: 24ch; overflow-wrap: anywhere; unicode-bidi: isolate"),
     ("value", "Value", "left", "max-width: 80ch; overflow-wrap: anywhere; unicode-bidi: isolate; font-family: monospace"),
     ("headers", "Headers", "left", "max-width: 24ch; overflow-wrap: anywhere; unicode-bidi: isolate"),
     ("size", "Size", "right", "white-space: nowrap"),

@@ -12,11 +12,21 @@ from typing import Any
 
 from nicegui import ui
 
+from headrace.console.access import ServerError
 from headrace.console.frame import View
 from headrace.console.parts.states import show_empty
 
 Row = dict[str, Any]
 Fetch = Callable[[str, str | None], Awaitable[tuple[list[Row], str | None]]]
+
+
+# The first cell is a link, for the keyboard and for another window. What stands in a row is put in as text.
+_LINK = """
+<q-td :props="props">
+  <a v-if="props.row.link" :href="props.row.link" class="text-primary" @click.stop>{{ props.value }}</a>
+  <span v-else>{{ props.value }}</span>
+</q-td>
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,13 +63,14 @@ class Listing:
                 f'dense outlined clearable debounce=300 aria-label="{filter_label or "Filter"}"'
             )
             self._filter.visible = filter_label is not None
-            self._filter.on_value_change(self._filtered)
+            self._filter.on_value_change(self.restart)
         self._table = (
             ui.table(columns=[_column(column) for column in columns], rows=[], row_key="id")
             .classes("w-full headrace-list")
             .props("flat bordered dense wrap-cells")
         )
         self._table.on("row-click", self._clicked)
+        self._table.add_slot(f"body-cell-{columns[0].name}", _LINK)
         self._empty = show_empty(empty, hint)
         self._empty.visible = False
         with ui.row().classes("w-full justify-end items-center gap-2") as self._pager:
@@ -80,22 +91,30 @@ class Listing:
         self._on.set_enabled(self._next is not None)
         self._pager.visible = self._next is not None or self._after is not None
 
-    async def _filtered(self) -> None:
+    async def restart(self) -> None:
+        """From the first part: what is asked for has changed."""
         self._before, self._after = [], None
         self._view.remember(filter=self.filter, after=None)
-        await self.refresh()
+        await self._asked()
+
+    async def _asked(self) -> None:
+        """By a hand, so a refusal is told at once."""
+        try:
+            await self.refresh()
+        except ServerError as error:
+            ui.notify(str(error), type="negative", multi_line=True)
 
     async def _go_on(self) -> None:
         if self._next is not None:
             self._before.append(self._after)
             self._after = self._next
             self._view.remember(after=self._after)
-            await self.refresh()
+            await self._asked()
 
     async def _go_back(self) -> None:
         self._after = self._before.pop() if self._before else None
         self._view.remember(after=self._after)
-        await self.refresh()
+        await self._asked()
 
     def _clicked(self, event: Any) -> None:
         link = event.args[1].get("link")

@@ -12,10 +12,12 @@ _GOOD = {"running", "active", "delivered", "passed", "ready", "closed", "finishe
 _BAD = {"disabled", "failed", "gone", "given-up", "killed", "error", "critical"}
 _MIDDLING = {"blocked", "waiting", "retrying", "half-open", "warning", "updating"}
 
+_CELL = {"left": "min-width: 9ch; max-width: 40ch; overflow-wrap: anywhere", "right": "white-space: nowrap"}
+
 
 def state_color(state: str) -> str:
     word = state.lower()
-    return "positive" if word in _GOOD else "negative" if word in _BAD else "orange-9" if word in _MIDDLING else "grey-8"
+    return "green-9" if word in _GOOD else "red-9" if word in _BAD else "deep-orange-10" if word in _MIDDLING else "grey-8"
 
 
 def state_badge(state: str) -> ui.badge:
@@ -32,7 +34,7 @@ def facts(pairs: Mapping[str, object], *, columns: str = "md:grid-cols-2 xl:grid
         for name, value in pairs.items():
             if value is None:
                 continue
-            with ui.element("div").classes("flex gap-2 min-w-0"):
+            with ui.element("div").classes("flex flex-nowrap gap-2 min-w-0"):
                 with ui.element("dt").classes("opacity-70 shrink-0"):
                     ui.label(name)
                 with ui.element("dd").classes("min-w-0"):
@@ -55,7 +57,10 @@ def table(columns: Sequence[tuple[str, str, str]], *, key: str = "id", title: st
     """Columns are name, label and side. Rows follow by `rows`. Cells are text."""
     return (
         ui.table(
-            columns=[{"name": name, "label": label, "field": name, "align": align} for name, label, align in columns],
+            columns=[
+                {"name": name, "label": label, "field": name, "align": align, "style": _CELL[align]}
+                for name, label, align in columns
+            ],
             rows=[],
             row_key=key,
             title=title,

@@ -16,12 +16,14 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMappi
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, unquote
 
+from headrace.broker.audit import Actor, act
 from headrace.broker.queues.errors import AmqpRefusal
 from headrace.broker.vhosts.users import User
-from headrace.http.authentication import UnreadableCredentials, user_of
+from headrace.http.authentication import UnreadableCredentials, peer_of, user_of
 from headrace.http.management.call import ADMINISTRATOR, MANAGEMENT, MONITORING, POLICYMAKER, Answer, Call, Resource
 from headrace.http.management.errors import ApiError, bad_request, from_refusal, missing, not_authorised
 from headrace.http.management.rates import Rates
+from headrace.http.timing import PATTERN
 from headrace.log.errors import LogError
 
 if TYPE_CHECKING:
@@ -81,6 +83,7 @@ class ManagementApi:
 
     async def _answer(self, scope: Scope, receive: Receive) -> Answer:
         resource, parts = self._find(_raw_path(scope))
+        scope[PATTERN] = f"{_PREFIX}/{resource.path}"
         headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
         method = scope["method"]
         allowed = ", ".join(["HEAD", "GET"] * ("GET" in resource.methods) + [m for m in resource.methods if m != "GET"])
@@ -93,6 +96,8 @@ class ManagementApi:
             return Answer(405, None, {"allow": f"{allowed}, OPTIONS"})
         if not resource.public and not _SUFFICIENT[resource.needs(method)].intersection(user.tags):
             raise not_authorised(_REFUSED[resource.needs(method)])
+        if not resource.public:
+            act(self._broker.audit, Actor(user.name, "http", peer_of(scope), headers.get("user-agent", "")))
         raw_body = await _read_body(receive, headers) if method in ("PUT", "POST", "DELETE") else b""
         try:
             query = dict(parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from headrace.broker.audit import note
 from headrace.broker.clients import node_name
 from headrace.broker.vhosts.definitions_json import json_table
 from headrace.http.management import consumers
@@ -79,7 +80,9 @@ async def _get(call: Call) -> object:
 
 
 async def _close(call: Call) -> Answer:
-    call.broker.clients.close(_one(call).name, _reason(call))
+    name = _one(call).name
+    note("connection.close", name)
+    call.broker.clients.close(name, _reason(call))
     return NO_CONTENT
 
 

@@ -5,7 +5,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from headrace.http.v1 import brokered, graph, group_offsets, groups, record_views, server_side, topic_parts, topics, trial
+from headrace.http.v1 import (
+    brokered,
+    dead_letters,
+    graph,
+    group_offsets,
+    groups,
+    record_views,
+    server_side,
+    topic_parts,
+    topics,
+    trial,
+)
 from headrace.http.v1.operations import Resources
 
 if TYPE_CHECKING:
@@ -22,6 +33,7 @@ _PATHS = (
     "/v1/groups",
     "/v1/groups/{rest:path}",
     *brokered.PATHS,
+    *dead_letters.PATHS,
 )
 
 
@@ -36,6 +48,7 @@ def resources(broker: Broker) -> Resources:
         *record_views.OPERATIONS,
         *trial.OPERATIONS,
         *graph.OPERATIONS,
+        *dead_letters.OPERATIONS,
     )
     return Resources(broker, found)
 

@@ -31,7 +31,7 @@ MAX_IN_LINE = 4096
 RETRY_S = "5"
 LINES_PER_SECOND = 10
 
-_ADMISSION, _STREAM = "headrace.admission", "headrace.stream"
+_ADMISSION, STREAM = "headrace.admission", "headrace.stream"
 
 Scope = MutableMapping[str, Any]
 
@@ -80,7 +80,7 @@ class Admission:
         return place
 
     def leave(self, scope: Scope) -> None:
-        if _STREAM not in scope:
+        if STREAM not in scope:
             self._give_back()
 
     async def wait(self, place: asyncio.Future[None]) -> None:
@@ -113,8 +113,8 @@ class Admission:
             raise Problem(503, "too_many_streams", f"{MAX_STREAMS_PER_HOST} is reached", {"retry-after": RETRY_S})
         self.streams += 1
         self._streams_of[host] += 1
-        if _STREAM not in scope:
-            scope[_STREAM] = True
+        if STREAM not in scope:
+            scope[STREAM] = True
             self._give_back()
 
     def close(self) -> None:

@@ -116,7 +116,8 @@ class Appending:
         self.keys = IdempotencyKeys(broker)
         self._log = broker.log
         self._clock = broker.clock
-        self.came = broker.traffic.setdefault("http", Traffic()).bytes_in
+        self._traffic = broker.traffic.setdefault("http", Traffic())
+        self.came = self._traffic.bytes_in
         self._rules: dict[str, tuple[Mapping[str, str], Rules]] = {}
         self._sticky: dict[str, tuple[int, int]] = {}  # partition, and what may still follow there
         broker.settings.subscribe(self._rules.clear)
@@ -240,6 +241,7 @@ class Appending:
         partition = made.partition
         base = partition.append_own(made.batch, len(made.places), made.max_ms)
         self.came[partition.topic] += len(made.batch)
+        self._traffic.records_in += len(made.places)
         return base
 
     def append_together(self, lease: Lease, made: Sequence[Made], rows: Mapping[bytes, bytes | None]) -> list[int]:
@@ -247,6 +249,7 @@ class Appending:
         bases = lease.put(rows, [Append(each.partition.topic, each.partition.index, each.batch) for each in made])
         for each in made:
             self.came[each.partition.topic] += len(each.batch)
+            self._traffic.records_in += len(each.places)
         return bases
 
     def stored(

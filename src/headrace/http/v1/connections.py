@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from msgspec import Meta, Struct
 
+from headrace.broker.audit import note
 from headrace.http.problems import Problem
 from headrace.http.v1.access import ADMINISTRATOR, monitors
 from headrace.http.v1.listing import LIMIT, MAX_LIMIT, part_of
@@ -143,6 +144,7 @@ async def _close(ask: Ask) -> Reply:
     door, connection = await _one(ask)
     if ADMINISTRATOR not in ask.user.tags and door.seen(connection).user != ask.user.name:
         raise Problem(403, "forbidden", "only an administrator closes the connections of others")
+    note("connection.close", ask["connection"])
     door.close(connection, ask.headers.get("x-reason", "")[:MAX_REASON] or CLOSED_BY)
     return NO_CONTENT
 

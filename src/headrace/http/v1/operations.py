@@ -23,6 +23,7 @@ from starlette.routing import BaseRoute, Route
 
 from headrace.http.authentication import scope_user
 from headrace.http.problems import Problem
+from headrace.http.timing import PATTERN
 
 if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
@@ -117,6 +118,7 @@ class Operation:
     description: str = ""
     change: bool = False
     any_query: bool = False  # what it knows is not listed here
+    media_type: str = "application/json"  # of its answer
 
     @property
     def group(self) -> str:
@@ -142,6 +144,7 @@ class Resources:
         methods, parts = self._find(scope)
         method = "GET" if scope["method"] == "HEAD" else scope["method"]
         operation = methods.get(method)
+        scope[PATTERN] = next(iter(methods.values())).path
         if operation is None:
             allowed = ", ".join(sorted([*methods, *(["HEAD"] if "GET" in methods else [])]))
             text = f"{scope['method']} is not possible here; there are: {allowed}"

@@ -22,6 +22,7 @@ from headrace.http.v1.operations import Ask, Operation, Reply
 
 if TYPE_CHECKING:
     from headrace.broker import Broker
+    from headrace.times import Times
 
 FRESH_S = 1.0
 OLD_S = 60.0
@@ -75,6 +76,13 @@ class Health(Struct):
     reason: str | None
 
 
+class Durations(Struct):
+    """A histogram: how many took up to each bound, and the last of them longer than all."""
+
+    bounds_s: list[float]
+    counts: Annotated[list[int], Meta(description="Since the start.")]
+
+
 class Attention(Struct):
     severity: Annotated[str, Meta(description="error, warning or info.")]
     text: str
@@ -92,6 +100,9 @@ class OverviewShown(Struct):
     health: Health
     attention: list[Attention]
     listeners: Annotated[dict[str, str], Meta(description="Where each protocol is spoken, as host and port.")] = {}
+    durations: Annotated[
+        dict[str, Durations], Meta(description="`loop_delay`, how late the event loop was, and `sync`, what durability took.")
+    ] = {}
 
 
 class Overview:
@@ -140,6 +151,7 @@ class Overview:
             Health(broker.log.refusal is None, None if broker.log.refusal is None else str(broker.log.refusal)),
             [],
             {name: _address(*where) for name, where in sorted(broker.clients.listeners.items())},
+            {"loop_delay": _durations(broker.loop_delay), "sync": _durations(broker.log.sync_times)},
         )
         shown.attention = _attention(broker, shown)
         self._taken, self._taken_s = shown, time.monotonic()
@@ -206,6 +218,10 @@ class Overview:
         return found
 
 
+def _durations(times: Times) -> Durations:
+    return Durations(list(times.bounds_s), list(times.counts))
+
+
 def _address(host: str, port: int) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
@@ -237,9 +253,7 @@ def _attention(broker: Broker, shown: OverviewShown) -> list[Attention]:
     return sorted(items, key=lambda item: _SEVERITIES.index(item.severity))[:MOST_ITEMS]
 
 
-def operations(broker: Broker) -> tuple[Operation, ...]:
-    overview = Overview(broker)
-
+def operations(overview: Overview) -> tuple[Operation, ...]:
     async def get(ask: Ask) -> Reply:
         return Reply(200, await overview.shown())
 

@@ -19,6 +19,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from functools import lru_cache
+from time import monotonic
 from typing import TYPE_CHECKING
 
 from headrace.broker.topics import HIDDEN_PREFIX, INTERNAL_TOPICS
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from headrace.http.v1.gathering import Where
     from headrace.http.v1.publish import Wish
     from headrace.http.v1.shell import Shell
+    from headrace.times import Times
     from headrace.web.exchange import Exchange
 
 MAX_REMEMBERED = 1024
@@ -65,7 +67,7 @@ def _topic_in(path: bytes) -> str | None:
 
 
 class QuickPublish:
-    def __init__(self, broker: Broker, appending: Appending, shell: Shell, otherwise: Otherwise) -> None:
+    def __init__(self, broker: Broker, appending: Appending, shell: Shell, otherwise: Otherwise, times: Times) -> None:
         self.broker = broker
         self.log = broker.log
         self.appending = appending
@@ -73,6 +75,7 @@ class QuickPublish:
         self.admission = shell.admission
         self.patience = Patience(broker.settings)
         self.otherwise = otherwise
+        self.times = times
         self._gate = shell.gate
         self._may_write: dict[str, User] = {}  # who was found to, last
 
@@ -122,10 +125,11 @@ class QuickPublish:
 class _Request:
     """One that was taken on."""
 
-    __slots__ = ("_at", "_body", "_exchange", "_scope", "_topic", "_waiting", "_watched", "_wish")
+    __slots__ = ("_at", "_began_s", "_body", "_exchange", "_scope", "_topic", "_waiting", "_watched", "_wish")
 
     def __init__(self, at: QuickPublish, exchange: Exchange, topic: str, wish: Wish | None) -> None:
         self._at = at
+        self._began_s = monotonic()
         self._exchange = exchange
         self._topic = topic
         self._wish = wish  # of a body that is the value
@@ -203,6 +207,7 @@ class _Request:
             self._exchange.respond(200, JSON_ANSWER, ONE_STORED % where)
         else:
             self._answer(problem_of(error) or Problem(500, "internal_error", "see the server's log"))
+        self._at.times.add(monotonic() - self._began_s)
 
     def _answer(self, problem: Problem) -> None:
         response = problem.response()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from headrace.http.v1 import connections, overview, server_logs, settings, storage
+from headrace.http.v1 import connections, overview, server_logs, settings, storage, support
 from headrace.http.v1.operations import Operation
 
 if TYPE_CHECKING:
@@ -12,13 +12,15 @@ if TYPE_CHECKING:
 
 
 def operations(broker: Broker) -> tuple[Operation, ...]:
+    whole, kept = overview.Overview(broker), storage.Storage(broker)
     return (
-        *overview.operations(broker),
+        *overview.operations(whole),
         *connections.OPERATIONS,
-        *storage.operations(broker),
+        *storage.operations(kept),
         *server_logs.OPERATIONS,
         *settings.OPERATIONS,
+        *support.operations(broker, whole, kept),
     )
 
 
-PATHS = ("/v1/overview", *connections.PATHS, *storage.PATHS, *server_logs.PATHS, *settings.PATHS)
+PATHS = ("/v1/overview", *connections.PATHS, *storage.PATHS, *server_logs.PATHS, *settings.PATHS, *support.PATHS)

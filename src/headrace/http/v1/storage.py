@@ -273,9 +273,7 @@ def _segment(partition: int, found: StoredSegment, keep_ms: int | None) -> Segme
     )
 
 
-def operations(broker: Broker) -> tuple[Operation, ...]:
-    storage = Storage(broker)
-
+def operations(storage: Storage) -> tuple[Operation, ...]:
     async def get(ask: Ask) -> Reply:
         check_monitors(ask.user)
         return Reply(200, await storage.shown())

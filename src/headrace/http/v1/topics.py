@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from msgspec import UNSET, Meta, Struct, UnsetType, field
 
+from headrace.broker.audit import note
 from headrace.broker.routes.positions import Place
 from headrace.broker.topic_errors import PolicyViolation
 from headrace.broker.topics import HIDDEN_PREFIX, NewTopic, is_internal
@@ -187,9 +188,11 @@ async def _trim(ask: Ask) -> Reply:
     await ask.broker.log.synced()  # what was written counts
     trimmed = []
     for partition in wanted:
-        before = await _before(place, partition)
+        before, started = await _before(place, partition), partition.start_offset
         start = partition.start_offset if before <= partition.start_offset else await partition.trim(before)
         trimmed.append(Trimmed(partition.index, start))
+        if before > started:
+            note("topic.trim", topic.name, partition=partition.index, start_offset=start)
     return Reply(200, TrimmedTopic(trimmed))
 
 

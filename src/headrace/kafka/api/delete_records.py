@@ -8,6 +8,7 @@ v2 flexible
 
 from __future__ import annotations
 
+from headrace.broker.audit import note
 from headrace.kafka.call import Call
 from headrace.kafka.codec.errors import ErrorCode
 from headrace.kafka.errors import code_of
@@ -39,6 +40,8 @@ async def _trim_topic(call: Call, asked: DeleteRecordsTopic) -> DeleteRecordsTop
             code, low = refusal, NO_LOW_WATERMARK
         else:
             code, low = await _trim(call.broker.log, call.broker.log.partition(asked.name, index), offset)
+            if code is ErrorCode.NONE:
+                note("topic.trim", asked.name, partition=index, start_offset=low)
         result.partitions.append(DeleteRecordsPartitionResult(partition_index=index, low_watermark=low, error_code=code))
     return result
 

@@ -14,6 +14,7 @@ Versions: 3 transactional ids and batches v2 (KIP-98) · 5 log start offset · 7
 
 from __future__ import annotations
 
+from struct import Struct
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -34,6 +35,7 @@ _FSYNC = Durability.FSYNC
 _ZSTD = 4
 _TOPIC_IDS_SINCE = 13
 _ZSTD_SINCE = 7
+_RECORD_COUNT, _RECORD_COUNT_AT = Struct(">i"), 57  # in a batch
 
 
 def handle_sole(connection: KafkaConnection, view: memoryview, sole: SoleBatch) -> bool:
@@ -56,7 +58,9 @@ def handle_sole(connection: KafkaConnection, view: memoryview, sole: SoleBatch) 
             failed: Answer = (index, code_of(refused), -1, -1, partition.start_offset, str(refused))
             connection.respond((encode_produce_response(version, correlation, [(name, [failed])], 0),))
         return True
-    connection.listener.traffic.bytes_in[partition.topic] += last - first
+    traffic = connection.listener.traffic
+    traffic.bytes_in[partition.topic] += last - first
+    traffic.records_in += checked[7]
     if acks == 0:
         return True
     answer = encode_sole_answer(version, correlation, name, index, base, partition.append_time_ms, partition.start_offset)
@@ -80,7 +84,8 @@ def handle(connection: KafkaConnection, view: memoryview, start: int, end: int, 
     log = connection.broker.log
     transactional_id, acks, _, topics = parse_produce(view, start, end, version)
     outside = refusals(connection.broker, transactional_id, version, topics, view) if transactional_id is not None else None
-    came = connection.listener.traffic.bytes_in
+    traffic = connection.listener.traffic
+    came = traffic.bytes_in
     waits = failed = False
     answers: list[tuple[str | bytes, list[Answer]]] = []
     for name, partitions in topics:
@@ -106,6 +111,7 @@ def handle(connection: KafkaConnection, view: memoryview, start: int, end: int, 
                 results.append((index, code_of(refused), -1, -1, partition.start_offset, str(refused)))
                 continue
             came[partition.topic] += last - first
+            traffic.records_in += _RECORD_COUNT.unpack_from(view, first + _RECORD_COUNT_AT)[0]
             if partition.durability is _FSYNC:
                 waits = True
             results.append((index, 0, base, partition.append_time_ms, partition.start_offset, None))

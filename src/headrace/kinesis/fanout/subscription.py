@@ -110,6 +110,7 @@ class Subscription:
         self._set_timer()
         try:
             exchange.start(200, self._call.headers(CONTENT_TYPE))
+            self._call.took_so_long()
             exchange.write(self._events.initial)
             last = await self._push()
             if last is not None:
@@ -169,6 +170,7 @@ class Subscription:
             return True
         self._arrived_ms = portion.last_ms
         self._owner.went[self._stream.topic.name] += portion.size
+        self._call.service.sent_records(portion.count)
         if self._allowance is not None:
             self._allowance.take(portion.size)
         await self._send(self._events.records(portion, self._continuation(shard), self._behind_ms()))

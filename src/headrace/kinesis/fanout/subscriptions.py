@@ -38,6 +38,7 @@ class Subscriptions:
 
     def __init__(self, service: Service) -> None:
         self.clock = service.broker.clock
+        self._traffic = service.traffic
         self.went = service.traffic.bytes_out
         self.portions = Portions()
         self.events = {encoding: Events(encoding) for encoding in Encoding}
@@ -61,10 +62,12 @@ class Subscriptions:
             before.end(End.TAKEN_OVER)
         subscription = self._newest[place] = Subscription(self, call, consumer, shard, offset, terms)
         self._running.add(subscription)
+        self._traffic.subscriptions = len(self._running)
         return subscription
 
     def ended(self, consumer: Consumer, index: int, subscription: Subscription) -> None:
         self._running.discard(subscription)
+        self._traffic.subscriptions = len(self._running)
         held_s = subscription.started_s + HOLD_S - self.clock.monotonic()
         if held_s <= 0 or consumer.gone:
             self._forget(consumer, index, subscription)

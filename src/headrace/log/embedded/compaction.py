@@ -70,6 +70,7 @@ class Compaction:
         cpu_time: Callable[[], float] = time.thread_time,
     ) -> None:
         self.settings = settings
+        self._done = log.upkeep
         self.worker: Worker | None = None  # a thread, begun when there is something to do
         self._log = log
         self._random_bytes = random_bytes
@@ -238,13 +239,18 @@ class Compaction:
         if cleaning.end_offset <= work.dirty_offset:
             logger.warning("%s: one batch has more keys than log.cleaner.dedupe.buffer.size has room for", name)
             return False
+        done, taken_s = self._done, log.clock.monotonic() - began
+        done.compactions += 1
+        done.compaction_seconds += taken_s
+        done.compaction_read_bytes += sum(segment.size for segment in work.segments)
+        done.compaction_written_bytes += cleaning.written_bytes
         logger.info(
             "compacted %s up to offset %d: %d bytes became %d in %.1f s, %d keys%s",
             name,
             cleaning.end_offset,
             sum(segment.size for segment in work.segments),
             cleaning.written_bytes,
-            log.clock.monotonic() - began,
+            taken_s,
             offsets.entries,
             ", as far as the map of keys has room" if cleaning.full else "",
         )
@@ -252,6 +258,7 @@ class Compaction:
 
     def _give_up(self, partition: EmbeddedPartition, name: str, error: Exception) -> None:
         self._given_up[partition] = str(error)
+        self._done.compaction_given_up += 1
         logger.error("%s is not compacted any more until the next start: %s", name, error)
 
     async def _step(self, partition: EmbeddedPartition, cleaning: Cleaning, job: Callable[[], None]) -> None:

@@ -47,7 +47,7 @@ from headrace.log.errors import (
     RecoveryFailed,
     StorageError,
 )
-from headrace.log.port import Durability, OpenTransaction, StorageInfo, Synced
+from headrace.log.port import Durability, OpenTransaction, StorageInfo, Synced, Upkeep
 from headrace.times import Times
 
 if TYPE_CHECKING:
@@ -86,6 +86,7 @@ class EmbeddedLog:
         self.folder = folder
         self.files = OpenFiles(disk, max_open_files)
         self.refusal: StorageError | None = None  # why writes are refused, if they are
+        self.upkeep = Upkeep()
         self.closed = False
         self._closing = False
         self.commit: GroupCommit

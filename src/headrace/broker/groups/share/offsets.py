@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
+from headrace.broker.audit import About, audited
 from headrace.broker.groups.errors import GroupError, GroupNotEmpty
 from headrace.broker.groups.share.group import ShareGroup
 from headrace.broker.groups.share.partitions import SharePartitions
@@ -37,6 +38,14 @@ class TopicStanding:
     topic: str
     topic_id: UUID | None
     partitions: Sequence[Standing]
+
+
+def _moved(offsets: ShareOffsets, group_id: str, wanted: Mapping[str, Mapping[int, int]]) -> About:
+    return About(group_id, {"topics": sorted(wanted)})
+
+
+def _forgotten(offsets: ShareOffsets, group_id: str, names: Sequence[str]) -> About:
+    return About(group_id, {"topics": sorted(names)})
 
 
 class ShareOffsets:
@@ -85,6 +94,7 @@ class ShareOffsets:
             return Standing(index)
         return Standing(index, partition.start_offset, partition.log.leader_epoch, partition.lag)
 
+    @audited("group.offsets.move", _moved)
     async def alter(
         self, group_id: str, wanted: Mapping[str, Mapping[int, int]]
     ) -> dict[str, tuple[UUID | None, dict[int, LogError | None]]]:
@@ -109,6 +119,7 @@ class ShareOffsets:
             return UnknownTopic(_NOT_HERE)
         return None
 
+    @audited("group.offsets.delete", _forgotten)
     def delete(self, group_id: str, names: Sequence[str]) -> dict[str, tuple[UUID | None, LogError | None]]:
         """Forgets topics; durable after `Log.synced`. Raises GroupNotFound, GroupNotEmpty and StorageFailed."""
         _check_empty(self._find_group(group_id))

@@ -43,9 +43,12 @@ async def topic(view: View) -> None:
     first = first if first in tabs else "overview"
     current: list[TopicTab] = []
 
-    async def show(chosen: str) -> None:
+    def close() -> None:
         while current:
             current.pop().close()
+
+    async def show(chosen: str) -> None:
+        close()
         panel.clear()
         with panel:
             tab = TopicTab(view, name, about["total"], about["internal"])
@@ -60,15 +63,15 @@ async def topic(view: View) -> None:
         view.remember(tab=event.value)
         await show(event.value)
 
-    with ui.tabs(value=first, on_change=changed).props(
-        "dense no-caps align=left inline-label outside-arrows mobile-arrows"
-    ) as bar:  # type: ignore[arg-type]
-        bar.classes("w-full")
+    look = "dense no-caps align=left inline-label outside-arrows mobile-arrows"
+    with ui.tabs().props(look).classes("w-full") as bar:
         for tab, label, icon, _ in _TABS:
             if tab in tabs:
                 ui.tab(tab, label, icon)
+    bar.set_value(first)
+    bar.on_value_change(changed)
     panel = ui.column().classes("w-full gap-4")
-    ui.context.client.on_delete(lambda: [tab.close() for tab in current])
+    ui.context.client.on_delete(close)
     await show(first)
 
 

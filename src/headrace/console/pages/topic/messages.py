@@ -1,9 +1,11 @@
-"""Records of a topic, a page at a time: from the newest, the oldest, an offset or a time, in one partition or all. And a search.
+"""Records of a topic, a page at a time: from the newest, the oldest, an offset or a time, in one partition or all; a search.
 
 Where one looks stands in the address: `from`, `partition`, `at` (where the page begins), `q` and `in` (the search).
 """
 
 from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
 
 from nicegui import ui
 
@@ -43,7 +45,7 @@ class Messages:
 
     @property
     def newest_first(self) -> bool:
-        return self._kind.value == "newest"
+        return str(self._kind.value) == "newest"
 
     @property
     def _place(self) -> str:
@@ -78,9 +80,9 @@ class Messages:
     def _browsing(self) -> Browsing:
         return Browsing(self._tab.access, self._tab.topic, self._tab.partition)
 
-    async def _show(self, read: object) -> None:
+    async def _show(self, read: Callable[[], Awaitable[EventPage]]) -> None:
         try:
-            page = await read()  # type: ignore[operator]
+            page = await read()
         except ServerError as error:
             ui.notify(str(error), type="negative", multi_line=True)
             return

@@ -6,7 +6,7 @@ from typing import Any
 
 from nicegui import ui
 
-from headrace.console.frame import View
+from headrace.console.access import part
 from headrace.console.pages.topic.tab import TopicTab
 from headrace.console.parts.asking import ask_name
 from headrace.console.parts.listing import Column, Listing, Row
@@ -44,7 +44,7 @@ async def build(tab: TopicTab) -> None:
         numbers["records"].text = count_text(said["records"])
         numbers["size"].text = size_text(said["size_bytes"])
         following = said["next"]
-        return [_row(tab.view, tab.topic, each) for each in said["partitions"]], None if following is None else str(following)
+        return [_row(tab.topic, each) for each in said["partitions"]], None if following is None else str(following)
 
     Listing(tab.view, _COLUMNS, fetch, filter_label=None, empty="No partitions", every_s=3.0)
 
@@ -56,7 +56,7 @@ def _number(label: str) -> ui.label:
     return value
 
 
-def _row(view: View, topic: str, each: dict[str, Any]) -> Row:
+def _row(topic: str, each: dict[str, Any]) -> Row:
     return {
         "id": each["partition"],
         "partition": each["partition"],
@@ -66,7 +66,7 @@ def _row(view: View, topic: str, each: dict[str, Any]) -> Row:
         "records": count_text(each["end_offset"] - each["start_offset"]),
         "open": count_text(each["end_offset"] - each["stable_offset"]),
         "size": size_text(each["size_bytes"]),
-        "link": f"?tab=messages&partition={each['partition']}",
+        "link": f"/topics/{part(topic)}?tab=messages&partition={each['partition']}",
     }
 
 

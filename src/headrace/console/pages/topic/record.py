@@ -39,9 +39,14 @@ async def open_record(tab: TopicTab, partition: int, offset: int) -> None:
         ui.notify(str(error), type="negative")
         return
     tab.view.remember(record=f"{partition}:{offset}")
+
+    def closed() -> None:
+        tab.view.remember(record=None)
+        dialog.delete()
+
     with ui.dialog() as dialog, ui.card().classes("w-full max-w-5xl gap-2 headrace-record"):
         _head(tab, event, dialog)
-        with ui.tabs(value="value").props("dense no-caps align=left inline-label") as tabs:
+        with ui.tabs().props("dense no-caps align=left inline-label") as tabs:
             ui.tab("value", "Value")
             ui.tab("key", "Key")
             ui.tab("headers", f"Headers ({len(event['headers'])})")
@@ -55,7 +60,7 @@ async def open_record(tab: TopicTab, partition: int, offset: int) -> None:
             with ui.tab_panel("views").classes("p-0"):
                 views = ui.column().classes("w-full")
         tabs.on_value_change(lambda change: _views(tab, event, views) if change.value == "views" else None)
-    dialog.on("hide", lambda: (tab.view.remember(record=None), dialog.delete()))
+    dialog.on("hide", closed)
     dialog.open()
 
 
@@ -66,21 +71,21 @@ def _head(tab: TopicTab, event: Event, dialog: ui.dialog) -> None:
         )
         ui.space()
         ui.button(icon="close", on_click=dialog.close).props('flat round dense aria-label="Close"')
-    key, value = bytes_of(event, "key"), bytes_of(event, "value")
-    sizes = f"key {size_text(len(key)) if key is not None else 'none'}, value {size_text(len(value)) if value is not None else 'none'}"
-    ui.label(f"{time_text(event['timestamp'])} · {sizes}").classes("text-sm opacity-70")
+    sizes = {member: bytes_of(event, member) for member in ("key", "value")}
+    texts = [f"{member} {'none' if data is None else size_text(len(data))}" for member, data in sizes.items()]
+    ui.label(" · ".join([time_text(event["timestamp"]), *texts])).classes("text-sm opacity-70")
 
 
 def _member(tab: TopicTab, event: Event, member: str) -> None:
     data = bytes_of(event, member)
+    text: ui.label
 
     def show() -> None:
         text.text = as_format(data, form.value or "auto")
 
     def download() -> None:
-        ui.download.content(
-            data or b"", f"{tab.topic}-{event['partition']}-{event['offset']}.{member}", "application/octet-stream"
-        )
+        name = f"{tab.topic}-{event['partition']}-{event['offset']}.{member}"
+        ui.download.content(data or b"", name, "application/octet-stream")
 
     with ui.row().classes("w-full items-center gap-2 py-2"):
         form = ui.toggle(FORMATS, value="auto", on_change=show).props(f'dense no-caps aria-label="Format of the {member}"')
@@ -102,11 +107,9 @@ def _headers(event: Event) -> None:
     for name, value in event["headers"][:MOST_HEADERS]:
         with ui.row().classes("w-full gap-3 py-1 border-b border-gray-500/20 no-wrap items-start"):
             ui.label(one_line(text_of(name))).classes("font-mono text-sm w-1/3 break-all")
-            shown = "(none)" if value is None else as_format(bytes_of({"value": value} if isinstance(value, str) else {
-                "value_base64": value["base64"]}, "value"), "auto")  # fmt: skip
-            ui.label(shown[:SHOWN_CHARACTERS]).classes("font-mono text-sm grow break-all whitespace-pre-wrap").props(
-                'dir="auto"'
-            )
+            given = {"value_base64": value["base64"]} if isinstance(value, dict) else {"value": value}
+            text = as_format(bytes_of(given, "value"), "auto")[:SHOWN_CHARACTERS]
+            ui.label(text).classes("font-mono text-sm grow break-all whitespace-pre-wrap").props('dir="auto"')
     if len(event["headers"]) > MOST_HEADERS:
         ui.label(f"… {len(event['headers']) - MOST_HEADERS} more").classes("opacity-70")
 

@@ -13,6 +13,7 @@ from nicegui import ui
 
 MOST = 50
 MOST_CHARACTERS = 1000
+ANSWERED_S = 10.0  # by the browser
 _STORE = "headrace.filters"
 
 Kept = dict[str, str]
@@ -24,15 +25,20 @@ class SavedFilters:
     def __init__(self, bar: ui.row, now: Callable[[], Kept], apply: Callable[[Kept], Awaitable[None]]) -> None:
         self._now = now
         self._apply = apply
-        with bar, ui.button(icon="bookmark", on_click=self._load).props('flat round dense aria-label="Saved searches"'):
-            with ui.menu().props("persistent=false") as self._menu, ui.column().classes("p-3 gap-2 w-72"):
-                self._list = ui.column().classes("w-full gap-0")
-                self._name = ui.input("Keep this search as").classes("w-full").props("dense maxlength=100")
-                ui.button("Keep", on_click=self._keep).props("dense no-caps")
+        with bar:
+            mark = ui.button(icon="bookmark", on_click=self._load).props('flat round dense aria-label="Saved searches"')
+        with mark, ui.menu() as self._menu, ui.column().classes("p-3 gap-2 w-72"):
+            self._list = ui.column().classes("w-full gap-0")
+            self._name = ui.input("Keep this search as").classes("w-full").props("dense maxlength=100")
+            ui.button("Keep", on_click=self._keep).props("dense no-caps")
 
     async def _load(self) -> dict[str, Kept]:
-        text = await ui.run_javascript(f"localStorage.getItem({json.dumps(_STORE)})")
+        text = await ui.run_javascript(f"localStorage.getItem({json.dumps(_STORE)})", timeout=ANSWERED_S)
         kept = kept_filters(text)
+        self._show(kept)
+        return kept
+
+    def _show(self, kept: dict[str, Kept]) -> None:
         self._list.clear()
         with self._list:
             if not kept:
@@ -45,7 +51,6 @@ class SavedFilters:
                     ui.button(icon="delete", on_click=lambda name=name: self._forget(name)).props(
                         'flat round dense aria-label="Forget this search"'
                     )
-        return kept
 
     async def _choose(self, kept: Kept) -> None:
         self._menu.close()
@@ -67,8 +72,9 @@ class SavedFilters:
         await self._store({other: filter_ for other, filter_ in kept.items() if other != name})
 
     async def _store(self, kept: dict[str, Kept]) -> None:
-        ui.run_javascript(f"localStorage.setItem({json.dumps(_STORE)}, {json.dumps(json.dumps(kept))})")
-        await self._load()
+        put = f"localStorage.setItem({json.dumps(_STORE)}, {json.dumps(json.dumps(kept))})"
+        await ui.run_javascript(put, timeout=ANSWERED_S)
+        self._show(kept)
 
 
 def kept_filters(text: object) -> dict[str, Kept]:

@@ -30,6 +30,7 @@ class SearchPanel:
         self._begin = begin
         self._showing = showing
         self._search: Search | None = None
+        self._shown = (0, 0)
         query = tab.view.query
         place = query.get("in", "all")
         with ui.row().classes("w-full items-center gap-2") as self.bar:
@@ -113,10 +114,10 @@ class SearchPanel:
             return
         self._bar.value = search.progress
         state = "searching" if running else "that was all" if search.over else "stopped"
-        said = f"{count_text(len(search.found))} found in {count_text(search.looked_at)} of about {count_text(search.total)} records"
-        self._told.text = f"{said} · {search.problem or state}"
+        counts = [count_text(count) for count in (len(search.found), search.looked_at, search.total)]
+        self._told.text = "{} found in {} of about {} records · {}".format(*counts, search.problem or state)
         shown = (len(search.found), id(search))
-        if shown != getattr(self, "_shown", None):
+        if shown != self._shown:
             self._shown = shown
             self._table.show(search.found[:MOST_SHOWN])
 

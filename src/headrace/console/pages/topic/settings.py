@@ -44,11 +44,13 @@ def meaning(name: str, value: str | None) -> str:
         number = int(value or "")
     except ValueError:
         return ""
-    if number < 0 or number >= _NEVER:
-        return {-1: "no limit"}.get(number, "never" if number >= _NEVER else "")
-    if name.endswith(".ms"):
-        return duration_text(number / 1000)
-    return size_text(number) if name.endswith(".bytes") else ""
+    if number >= _NEVER:
+        return "never"
+    if not name.endswith((".ms", ".bytes")):
+        return ""
+    if number < 0:
+        return "no limit" if number == -1 else ""
+    return duration_text(number / 1000) if name.endswith(".ms") else size_text(number)
 
 
 def _row(tab: TopicTab, setting: dict[str, Any], changed: Any) -> None:
@@ -59,7 +61,7 @@ def _row(tab: TopicTab, setting: dict[str, Any], changed: Any) -> None:
         with ui.column().classes("gap-0 grow min-w-0"):
             ui.label(setting["name"]).classes("font-mono break-all")
             ui.label(setting["doc"]).classes("text-sm opacity-70")
-        with ui.column().classes("gap-0 items-end max-w-[45%]"):
+        with ui.column().classes("gap-0 items-end min-w-[12ch] max-w-[45%]"):
             ui.label(value).classes("font-mono break-all" + ("" if setting["source"] == "default" else " font-bold"))
             where = _SOURCES.get(setting["source"], setting["source"])
             ui.label(f"{in_words} · {where}" if in_words else where).classes("text-xs opacity-70")

@@ -45,7 +45,14 @@ _TAGS = {
     "queues": "Queues of virtual hosts, as RabbitMQ has them.",
     "exchanges": "Exchanges of virtual hosts.",
     "bindings": "What is bound to what.",
+    "dead-letters": "What died in queues, and the way back.",
     "graph": "How exchanges, queues and topics hang together.",
+    "overview": "How the whole server is.",
+    "connections": "Who is connected, by any protocol.",
+    "storage": "What is kept, and where.",
+    "logs": "What the server says.",
+    "settings": "How the server is set.",
+    "support": "What somebody needs who shall help.",
 }
 
 
@@ -113,7 +120,9 @@ def _of(operation: Operation, schema_of: dict[int, Schema]) -> dict[str, Any]:
     if operation.body is not None:
         found["requestBody"] = {"content": {_JSON: {"schema": schema_of[id(operation.body)]}}}
     answer: dict[str, Any] = {"description": HTTPStatus(operation.status).phrase}
-    if operation.answer is not None:
+    if operation.media_type != _JSON:
+        answer["content"] = {operation.media_type: {"schema": {"type": "string", "format": "binary"}}}
+    elif operation.answer is not None:
         answer["content"] = {_JSON: {"schema": schema_of[id(operation.answer)]}}
     found["responses"] = {str(operation.status): answer, **_problems(operation.problems)}
     return found

@@ -120,6 +120,7 @@ class Archiver:
         longest = min(_LONGEST_DELAY_S, _FIRST_DELAY_S * (1 << min(self._failures, 20)))
         delay_s = longest * (0.5 + int.from_bytes(self._random_bytes(2), "big") / 0x20000)
         self._failures += 1
+        self._log.upkeep.archive_failures += 1
         logger.warning(
             "the archive can't be written: %s. What is not archived stays on this disk; next try in %.1f s", error, delay_s
         )
@@ -277,6 +278,8 @@ class Archiver:
         if partition.archived is None:
             partition.archived = self._new_part()
         partition.archived.add(row)
+        self._log.upkeep.archived_segments += 1
+        self._log.upkeep.archived_bytes += row.size
         await let_go(self._log, partition)
         return True
 

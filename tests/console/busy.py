@@ -1,0 +1,59 @@
+"""A server with its console that something goes on in: the bank and the shop of `headrace demo`, over every protocol."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from urllib.parse import urlsplit
+
+from tests.console.opened import with_console
+
+from headrace.cli.demo_feeds.amqp import OrdersOverAmqp, PackingHall
+from headrace.cli.demo_feeds.background import Background
+from headrace.cli.demo_feeds.kafka import FraudCheck
+from headrace.cli.demo_feeds.kinesis import ClicksOverKinesis
+from headrace.cli.demo_feeds.multicast import TransactionsOverMulticast
+from headrace.cli.demo_feeds.webhooks import WarehouseWebhook
+from headrace.spark.runner.feeding import BackgroundFeed
+from headrace.testing import HeadraceServer, wait_until
+
+TOPIC, GROUP, STREAM = "bank.transactions", "demo.fraud-check", "demo.clicks"
+QUEUE, DEAD, EXCHANGE = "demo.orders.packing", "demo.orders.rejected", "demo.orders"
+WEBHOOK, FEED = "demo.orders.to-warehouse", "demo.transactions.feed"
+
+
+@contextmanager
+def a_busy_server(rate: float = 20.0) -> Iterator[HeadraceServer]:
+    """When it is there each protocol has been spoken, a webhook has failed and there is a dead letter."""
+    hook = WarehouseWebhook()
+    settings = {"headrace.webhooks.allow": hook.allowed, "headrace.audit.enable": True}
+    with with_console(**settings) as server:
+        amqp = urlsplit(server.amqp)
+        at = f"{amqp.hostname}:{amqp.port}"
+        others: list[Background] = [
+            OrdersOverAmqp(at, 2 * rate),
+            PackingHall(at),
+            ClicksOverKinesis(server.kinesis, rate),
+            TransactionsOverMulticast(server.kafka, server.http),
+            FraudCheck(server.kafka),
+        ]
+        feeds = [BackgroundFeed(server.kafka, domain, rate) for domain in ("banking", "shop")]
+        try:
+            for other in others:
+                other.start()
+            hook.begin(server.http)
+            others.append(hook)
+            wait_until(lambda: _lively(others), timeout_s=60, what="every protocol to be spoken")
+            yield server
+        finally:
+            for other in others:
+                other.close()
+            for feed in feeds:
+                feed.close()
+            for other in others:
+                other.join()
+
+
+def _lively(others: list[Background]) -> bool:
+    done = {what for other in others for what, number in other.told().items() if number}
+    return {"published", "packed", "rejected", "put", "read", "heard", "checked", "received", "failed"} <= done

@@ -1,0 +1,57 @@
+"""A server with its console, and a browser in front of it: for the tests of pages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from headrace.testing import HeadraceServer
+
+CHROMIUM = Path("/usr/bin/chromium")
+WIDTH, HEIGHT = 1280, 900
+
+
+@contextmanager
+def with_console(*arguments: str, **settings: object) -> Iterator[HeadraceServer]:
+    """Its address is `listeners["console"]`."""
+    words = ("--console", "127.0.0.1:0", *arguments)
+    with HeadraceServer(arguments=words, settings=settings, environment={"HEADRACE_CONSOLE": "on"}) as server:
+        yield server
+
+
+@contextmanager
+def a_browser() -> Iterator[Any]:
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as started:
+        browser = started.chromium.launch(executable_path=str(CHROMIUM), args=["--no-sandbox", "--disable-gpu"])
+        yield browser
+        browser.close()
+
+
+@contextmanager
+def a_page(browser: Any, server: HeadraceServer, width: int = WIDTH) -> Iterator[Any]:
+    """Nothing of what the browser complains about may be left at the end, nor any request to elsewhere. Pages of one width share
+    a context, and so what the browser has cached."""
+    console = server.listeners["console"]
+    for context in browser.contexts:
+        if getattr(context, "headrace", None) == (console, width):
+            break
+    else:
+        context = browser.new_context(base_url=console, viewport={"width": width, "height": HEIGHT})
+        context.headrace = (console, width)
+    page = context.new_page()
+    page.set_default_timeout(30_000)
+    problems: list[str] = []
+    elsewhere: list[str] = []
+    ours = (console, console.replace("http", "ws", 1), "data:", "blob:")
+    page.on("console", lambda message: problems.append(message.text) if message.type == "error" else None)
+    page.on("pageerror", lambda error: problems.append(str(error)))
+    page.on("dialog", lambda dialog: (problems.append(f"a script ran: {dialog.message}"), dialog.dismiss()))
+    page.on("request", lambda request: None if request.url.startswith(ours) else elsewhere.append(request.url))
+    yield page
+    page.close()
+    assert problems == []
+    assert elsewhere == []

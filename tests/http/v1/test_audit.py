@@ -1,0 +1,191 @@
+"""The audit trail: administration by every protocol becomes an entry of a topic that everybody may read and nobody may write."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import boto3
+import pika
+import pytest
+from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+from tests.http.v1.asking import V1, assert_problem
+
+from headrace.testing import HeadraceServer
+
+TOPIC = "headrace.audit"
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[HeadraceServer]:
+    with HeadraceServer(settings={"headrace.audit.enable": True}) as started:
+        yield started
+
+
+@pytest.fixture
+def v1(server: HeadraceServer) -> V1:
+    return V1(server)
+
+
+def end(v1: V1) -> int:
+    answer = v1.ask("GET", f"/v1/topics/{TOPIC}")
+    return 0 if answer.status == 404 else int(answer.body["partitions"][0]["end_offset"])
+
+
+def entries(v1: V1, since: int) -> list[dict[str, Any]]:
+    if end(v1) == since:
+        return []
+    answer = v1.get(f"/v1/topics/{TOPIC}/partitions/0/events?offset={since}&limit=1000")
+    return [each["value"] for each in answer["events"]]
+
+
+def short(found: list[dict[str, Any]]) -> list[tuple[str, str, str]]:
+    return [(each["action"], each["subject"], each["result"]) for each in found]
+
+
+def test_a_kafka_client_that_makes_and_deletes_topics(server: HeadraceServer, v1: V1) -> None:
+    since = end(v1)
+    client = AdminClient({"bootstrap.servers": server.kafka, "client.id": "ops"})
+    client.create_topics([NewTopic("audited", 2)])["audited"].result(10)
+    with pytest.raises(Exception, match="already exists"):
+        client.create_topics([NewTopic("audited", 2)])["audited"].result(10)
+    client.delete_topics(["audited"])["audited"].result(10)
+    found = entries(v1, since)
+    assert short(found) == [
+        ("topic.create", "audited", "ok"),
+        ("topic.create", "audited", "refused"),
+        ("topic.delete", "audited", "ok"),
+    ]
+    assert found[0]["details"] == {"partitions": 2, "config": {}}
+    assert found[1]["reason"] == "Topic 'audited' already exists."
+    assert (found[0]["user"], found[0]["protocol"]) == ("", "kafka")
+    assert found[0]["peer"].startswith("127.0.0.1:")
+    assert "rdkafka" in found[0]["client"]
+
+
+def test_amqp_says_what_lasts_and_nothing_of_what_comes_and_goes(server: HeadraceServer, v1: V1) -> None:
+    since = end(v1)
+    with pika.BlockingConnection(pika.URLParameters(server.amqp)) as connection:
+        channel = connection.channel()
+        channel.exchange_declare("ex", "topic", durable=True)
+        channel.queue_declare("jobs", durable=True)
+        channel.queue_declare("jobs", durable=True)  # it is there
+        channel.queue_declare("jobs", passive=True)
+        channel.queue_declare("", exclusive=True)
+        channel.queue_bind("jobs", "ex", "a.#")
+        channel.queue_purge("jobs")
+        channel.queue_delete("jobs")
+        channel.queue_delete("jobs")
+    found = entries(v1, since)
+    assert short(found) == [
+        ("exchange.declare", "ex", "ok"),
+        ("queue.declare", "jobs", "ok"),
+        ("binding.create", "jobs", "ok"),
+        ("queue.purge", "jobs", "ok"),
+        ("queue.delete", "jobs", "ok"),
+    ]
+    assert {(each["user"], each["protocol"]) for each in found} == {("guest", "amqp")}
+    assert found[2]["details"] == {"vhost": "/", "source": "ex", "routing_key": "a.#"}
+
+
+def test_a_stream_of_kinesis_is_one_entry_without_its_topic(server: HeadraceServer, v1: V1) -> None:
+    since = end(v1)
+    kinesis = boto3.client(
+        "kinesis", endpoint_url=server.listeners["kinesis"], region_name="eu-west-1", aws_access_key_id="111122223333",
+        aws_secret_access_key="s",
+    )  # fmt: skip
+    kinesis.create_stream(StreamName="clicks", ShardCount=1)
+    kinesis.increase_stream_retention_period(StreamName="clicks", RetentionPeriodHours=48)
+    kinesis.delete_stream(StreamName="clicks")
+    found = entries(v1, since)
+    assert short(found) == [
+        ("stream.create", "clicks", "ok"),
+        ("stream.set_retention", "clicks", "ok"),
+        ("stream.delete", "clicks", "ok"),
+    ]
+    assert found[1]["user"] == "111122223333"
+    assert found[1]["details"] == {"account": "111122223333", "region": "eu-west-1", "given": "48"}
+
+
+def test_http_says_who_changed_users_settings_policies_routes_and_topics(v1: V1) -> None:
+    since = end(v1)
+    v1.ask("PUT", "/api/users/dora", {"password": "very-secret", "tags": "administrator"}, user="guest:guest")
+    v1.ask("PUT", "/api/policies/%2F/p", {"pattern": "^x", "definition": {"max-length": 5}}, user="guest:guest")
+    v1.ask("PATCH", "/v1/settings", {"settings": {"max.connections": 900}}, user="dora:very-secret")
+    v1.ask("POST", "/v1/topics", {"name": "routed"}, user="dora:very-secret")
+    v1.ask("POST", "/v1/topics", {"name": "routed", "validate_only": True}, user="dora:very-secret")
+    v1.publish("routed", 1)
+    route = {"to": "topic:copy"}
+    assert v1.ask("PUT", "/v1/routes/r", {"topic": "routed", **route}, user="dora:very-secret").status in (200, 201, 400)
+    v1.ask("POST", "/v1/topics/routed/trim", {"before": "latest"}, user="dora:very-secret")
+    v1.ask("DELETE", "/v1/topics/nobody", user="dora:very-secret")
+    found = entries(v1, since)
+    told = short(found)
+    assert told[:5] == [
+        ("user.put", "dora", "ok"),
+        ("policy.put", "p", "ok"),
+        ("settings.change", "max.connections", "ok"),
+        ("topic.create", "routed", "ok"),
+        *told[4:5],
+    ]
+    assert ("topic.trim", "routed", "ok") in told
+    assert {each["user"] for each in found[2:]} == {"dora"}
+    assert found[2]["details"] == {"settings": {"max.connections": "900"}}
+    assert "very-secret" not in str(found)
+
+
+def test_groups_that_are_moved_back_or_deleted(server: HeadraceServer, v1: V1) -> None:
+    client = AdminClient({"bootstrap.servers": server.kafka})
+    client.create_topics([NewTopic("read", 1)])["read"].result(10)
+    v1.publish("read", *range(5))
+    since = end(v1)
+
+    def move(offset: int) -> None:
+        there = ConsumerGroupTopicPartitions("g", [TopicPartition("read", 0, offset)])
+        client.alter_consumer_group_offsets([there])["g"].result(10)
+
+    move(3)
+    move(4)  # a reader without a group's help looks the same
+    assert entries(v1, since) == []
+    move(1)
+    assert v1.ask("POST", "/v1/groups/g/offsets/reset", {"topic": "read", "to": "latest"}).status == 200
+    client.delete_consumer_groups(["g"])["g"].result(10)
+    with pytest.raises(Exception, match="group id"):
+        client.delete_consumer_groups(["g"])["g"].result(10)
+    found = entries(v1, since)
+    assert short(found) == [
+        ("group.offsets.move", "g", "ok"),
+        ("group.offsets.move", "g", "ok"),
+        ("group.delete", "g", "ok"),
+        ("group.delete", "g", "refused"),
+    ]
+    assert found[0]["details"] == {"moved": [{"topic": "read", "partition": 0, "from": 4, "to": 1}]}
+    assert found[1]["details"] == {"moved": [{"topic": "read", "partition": 0, "from": 1, "to": 5}]}
+
+
+def test_nobody_writes_to_it_and_its_end_is_in_the_next_one(server: HeadraceServer, v1: V1) -> None:
+    v1.ask("POST", "/v1/topics", {"name": "any"})
+    refusal = v1.ask("POST", f"/v1/topics/{TOPIC}/events", {"value": "forged"}, headers={"Content-Type": "application/json"})
+    assert_problem(refusal, 409, "partition_sealed", "only the server writes")
+    told: list[KafkaError | None] = []
+    producer = Producer({"bootstrap.servers": server.kafka})
+    producer.produce(TOPIC, b"forged", on_delivery=lambda error, message: told.append(error))
+    producer.flush(10)
+    assert [error.name() for error in told if error is not None] == ["POLICY_VIOLATION"]
+    server.stop()
+    server.restart()
+    again = v1.ask("POST", f"/v1/topics/{TOPIC}/events", {"value": "forged"}, headers={"Content-Type": "application/json"})
+    assert_problem(again, 409, "partition_sealed")
+    assert v1.ask("DELETE", f"/v1/topics/{TOPIC}").status == 204
+    assert short(entries(v1, 0)) == [("topic.delete", TOPIC, "ok")]
+
+
+def test_it_can_be_turned_off_while_the_server_runs(v1: V1) -> None:
+    v1.ask("PATCH", "/v1/settings", {"settings": {"headrace.audit.enable": False}})
+    since = end(v1)
+    v1.ask("POST", "/v1/topics", {"name": "unseen"})
+    assert entries(v1, since) == []
+    v1.ask("PATCH", "/v1/settings", {"settings": {"headrace.audit.enable": None}})
+    v1.ask("DELETE", "/v1/topics/unseen")
+    assert short(entries(v1, since)) == [("settings.change", "headrace.audit.enable", "ok"), ("topic.delete", "unseen", "ok")]
