@@ -10,6 +10,7 @@ from bench.cases import (
     amqp_rates,
     archive_read,
     compaction,
+    console,
     growth,
     http,
     java_tools,
@@ -57,4 +58,5 @@ ALL: tuple[Case, ...] = (
     *multicast.CASES,
     *zeromq.CASES,
     *kinesis.CASES,
+    *console.CASES,
 )

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 from urllib.parse import urlsplit
 
 from tests.console.opened import with_console
@@ -19,11 +21,12 @@ from headrace.testing import HeadraceServer, wait_until
 
 TOPIC, GROUP, STREAM = "bank.transactions", "demo.fraud-check", "demo.clicks"
 QUEUE, DEAD, EXCHANGE = "demo.orders.packing", "demo.orders.rejected", "demo.orders"
+LOOK_MS = 200
 WEBHOOK, FEED = "demo.orders.to-warehouse", "demo.transactions.feed"
 
 
 @contextmanager
-def a_busy_server(rate: float = 20.0) -> Iterator[HeadraceServer]:
+def a_busy_server(rate: float = 10.0) -> Iterator[HeadraceServer]:
     """When it is there each protocol has been spoken, a webhook has failed and there is a dead letter."""
     hook = WarehouseWebhook()
     settings = {"headrace.webhooks.allow": hook.allowed, "headrace.audit.enable": True}
@@ -31,7 +34,7 @@ def a_busy_server(rate: float = 20.0) -> Iterator[HeadraceServer]:
         amqp = urlsplit(server.amqp)
         at = f"{amqp.hostname}:{amqp.port}"
         others: list[Background] = [
-            OrdersOverAmqp(at, 2 * rate),
+            OrdersOverAmqp(at, rate),
             PackingHall(at),
             ClicksOverKinesis(server.kinesis, rate),
             TransactionsOverMulticast(server.kafka, server.http),
@@ -57,3 +60,11 @@ def a_busy_server(rate: float = 20.0) -> Iterator[HeadraceServer]:
 def _lively(others: list[Background]) -> bool:
     done = {what for other in others for what, number in other.told().items() if number}
     return {"published", "packed", "rejected", "put", "read", "heard", "checked", "received", "failed"} <= done
+
+
+def until(page: Any, condition: Callable[[], object], what: str, timeout_s: float = 30) -> None:
+    """As `wait_until`, but the browser is asked a few times a second: reading a page is work for it."""
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < deadline, f"waited {timeout_s:g} s for {what}: {page.inner_text('body')[:1000]}"
+        page.wait_for_timeout(LOOK_MS)

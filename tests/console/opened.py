@@ -33,8 +33,8 @@ def a_browser() -> Iterator[Any]:
 
 @contextmanager
 def a_page(browser: Any, server: HeadraceServer, width: int = WIDTH) -> Iterator[Any]:
-    """Nothing of what the browser complains about may be left at the end, nor any request to elsewhere. Pages of one width share
-    a context, and so what the browser has cached."""
+    """Nothing of what the browser complains about may be left at the end, nor any request to elsewhere. Pages of one width
+    share a context, and so what the browser has cached."""
     console = server.listeners["console"]
     for context in browser.contexts:
         if getattr(context, "headrace", None) == (console, width):

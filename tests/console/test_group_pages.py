@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from confluent_kafka import Consumer
 from tests.console.opened import CHROMIUM, a_browser, a_page, with_console
 from tests.http.v1.asking import V1
 
@@ -75,6 +76,23 @@ def test_the_list_has_the_lag_and_leads_to_the_group(page: Any, v1: V1) -> None:
     page.get_by_role("heading", name="readers/a").wait_for()
     page.get_by_text("12 records behind").wait_for()
     assert page.locator(".headrace-list:visible tbody tr").count() == 4
+
+
+def test_members_and_what_they_read_are_shown(page: Any, server: HeadraceServer, v1: V1) -> None:
+    consumer = Consumer({"bootstrap.servers": server.kafka, "group.id": "team", "client.id": "<b>ann</b>"})
+    consumer.subscribe(["orders"])
+    wait_until(lambda: (consumer.poll(0.1), consumer.assignment())[1], timeout_s=30, what="an assignment")
+    page.goto("/groups/team")
+    page.get_by_text("Stable").wait_for()
+    members = page.locator(".headrace-members tbody tr td").all_inner_texts()
+    assert (members[0], members[2]) == ("<b>ann</b>", "orders: 0, 1")
+    consumer.close()
+    page.get_by_text("nobody reads for this group now").wait_for()
+    place(v1, "team", 9)
+    page.goto("/topics/orders?tab=consumers")
+    row = page.locator("tbody tr", has_text="team")
+    row.wait_for()
+    assert row.locator("td").all_inner_texts() == ["team", "classic", "Empty", "0", "2", "2"]
 
 
 def test_a_reset_of_all_topics_is_shown_before_it_is_done_and_can_be_taken_back(page: Any, v1: V1) -> None:

@@ -6,6 +6,7 @@ import json
 import socket
 from base64 import b64encode
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -162,6 +163,34 @@ def test_dead_letters_tell_their_story_and_go_back_one_some_or_all(page: Any, v1
     assert (ready(v1, "orders"), ready(v1, "dead")) == (6, 0)
 
 
+def test_a_dead_letter_of_a_route_is_delivered_again_with_one_click(page: Any, v1: V1) -> None:
+    v1.publish("late", "a", "b", partition=0)
+    target = {"type": "exchange", "exchange": "", "routing_key": "late-queue"}
+    assert v1.ask("PUT", "/v1/routes/late", {"topic": "late", "destination": target}).status == 201
+    wait_until(lambda: v1.get("/v1/routes/late")["dead_lettered"] == 2)
+    assert v1.ask("PUT", f"{VHOST}/queues/late-queue", {}).status == 201
+    page.goto("/dead-letters")
+    page.get_by_role("cell", name="late.dead-letters").click()
+    page.get_by_text("2 records").wait_for()
+    page.get_by_role("button", name="Retry 0-1").click()
+    page.get_by_text("1 record on the way again").wait_for()
+    wait_until(lambda: ready(v1, "late-queue") == 1)
+
+
+def test_any_name_has_its_page_and_no_name_has_a_word_about_it(page: Any, v1: V1) -> None:
+    assert v1.ask("PUT", "/api/vhosts/a%2Fb%20c", {}, user="guest:guest").status == 201
+    path = "/queues/a%2Fb%20c/%3Cb%3E%20%2F%3F%23%C3%BC"
+    assert v1.ask("PUT", f"/v1/vhosts{path.replace('/queues', '').replace('c/%3C', 'c/queues/%3C')}", {}).status == 201
+    page.goto("/queues?filter=%23")
+    page.get_by_role("link", name="<b> /?#ü").click()
+    page.get_by_role("heading", name="<b> /?#ü").wait_for()
+    assert page.url.endswith(path)
+    page.goto("/queues/%2F")
+    page.get_by_text("there is no such page").wait_for()
+    page.goto("/queues/%2F/not-there")
+    page.get_by_text("there is no such thing").wait_for()
+
+
 def test_the_graph_is_drawn_and_listed(page: Any) -> None:
     page.goto("/graph?prefix=shop")
     page.get_by_text("As a list").click()
@@ -183,7 +212,22 @@ def test_a_connection_is_seen_and_closed(page: Any, server: HeadraceServer) -> N
         dialog(page).get_by_label("Type the name to confirm").fill(peer)
         dialog(page).get_by_role("button", name="Close connection").click()
         page.get_by_role("heading", name="Connections").wait_for()
-        assert stranger.recv(1) == b""
+        with suppress(ConnectionResetError):  # that is an end, too
+            assert stranger.recv(1) == b""
+
+
+def test_an_amqp_connection_is_shown_with_its_channels(page: Any, server: HeadraceServer) -> None:
+    pika = pytest.importorskip("pika")
+    connection = pika.BlockingConnection(pika.URLParameters(server.amqp))
+    channel = connection.channel()
+    channel.basic_qos(prefetch_count=7)
+    channel.basic_consume("mail", lambda *_: None)
+    page.goto("/connections?protocol=amqp")
+    page.get_by_role("link", name="amqp").click()
+    page.get_by_role("cell", name="7", exact=True).wait_for()
+    page.goto("/queues/%2F/mail")
+    page.get_by_role("cell", name="ctag1", exact=False).first.wait_for()
+    connection.close()
 
 
 def test_it_is_usable_on_a_phone_and_a_read_only_console_offers_no_change(browser: Any) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import uuid
+from base64 import b64encode
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from tests.console.opened import CHROMIUM, a_browser, a_page, with_console
+from tests.console.test_values import described
 from tests.http.v1.asking import V1
 
 from headrace.testing import HeadraceServer, wait_until
@@ -86,6 +88,24 @@ def test_a_topic_is_made_found_and_deleted_by_typing_its_name(page: Any, v1: V1)
     confirm.click()
     page.wait_for_url("**/topics")
     assert v1.ask("GET", "/v1/topics/made-here").status == 404
+
+
+def test_partitions_are_added_and_old_records_are_forgotten(page: Any, v1: V1, topic: str) -> None:
+    v1.publish(topic, *range(10), partition=1)
+    page.goto(f"/topics/{topic}")
+    page.get_by_role("button", name="Trim").click()
+    dialog(page).get_by_label("Before: an offset").fill("4")
+    dialog(page).get_by_label("Only in this partition").fill("1")
+    assert dialog(page).get_by_role("button", name="Trim").is_disabled()
+    dialog(page).get_by_label("Type the topic's name").fill(topic)
+    dialog(page).get_by_role("button", name="Trim").click()
+    page.get_by_text("Everything before 4 is forgotten").wait_for()
+    assert [each["start_offset"] for each in v1.get(f"/v1/topics/{topic}")["partitions"]] == [0, 4]
+    page.get_by_role("button", name="Add partitions").click()
+    dialog(page).get_by_label("How many there shall be").fill("4")
+    dialog(page).get_by_role("button", name="Add", exact=True).click()
+    wait_until(lambda: len(v1.get(f"/v1/topics/{topic}")["partitions"]) == 4, timeout_s=10)
+    wait_until(lambda: cells(page, ".headrace-list:visible", 1) == ["0", "1", "2", "3"], timeout_s=20)
 
 
 def test_a_setting_is_explained_checked_while_it_is_typed_and_changed(page: Any, v1: V1, topic: str) -> None:
@@ -218,6 +238,18 @@ def test_hostile_records_are_shown_as_text(page: Any, v1: V1, topic: str) -> Non
         page.get_by_role("button", name="Close").click()
         value.wait_for(state="detached")
     assert page.title() == f"{topic} · Headrace"
+
+
+def test_protobuf_is_read_by_a_schema_that_is_pasted(page: Any, v1: V1, topic: str) -> None:
+    schema, data = described()
+    event = {"value_base64": b64encode(data).decode(), "partition": 0}
+    assert v1.ask("POST", f"/v1/topics/{topic}/events", event, headers={"Content-Type": "application/json"}).status == 200
+    page.goto(f"/topics/{topic}?tab=messages&record=0:0")
+    dialog(page).get_by_role("button", name="Protobuf").click()
+    dialog(page).get_by_label("Descriptor set in base64").fill(schema)
+    dialog(page).get_by_label("Message", exact=True).click()
+    page.get_by_role("option", name="google.protobuf.Struct").click()
+    wait_until(lambda: "<b>ann</b>" in dialog(page).locator(".headrace-value").inner_text(), timeout_s=20)
 
 
 def test_ten_thousand_partitions_are_shown_a_page_at_a_time(page: Any, v1: V1) -> None:

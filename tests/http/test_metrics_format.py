@@ -95,8 +95,8 @@ def text(headrace_shared_server: Any) -> Iterator[str]:
     link = pika.BlockingConnection(pika.URLParameters(server.amqp))
     channel = link.channel()
     channel.confirm_delivery()
-    channel.queue_declare('format "quoted"\nqueue\\', exclusive=True)
-    channel.basic_publish("", 'format "quoted"\nqueue\\', b"hello")
+    channel.queue_declare('format "quoted" queue\\', exclusive=True)
+    channel.basic_publish("", 'format "quoted" queue\\', b"hello")
 
     kinesis = boto3.client(
         "kinesis",
@@ -217,7 +217,7 @@ def value(families: dict[str, Family], name: str, **labels: str) -> float | None
         ("kinesis", "SubscribeToShard"),
         ("http", "POST /v1/topics/{topic}/events"),
         ("http", "GET /v1/topics/{topic}"),
-        ("http", "PUT /v1/routes/{route}"),
+        ("http", "PUT /v1/routes/{name}"),
         ("http", "GET /v1/overview"),
         ("http", "unmatched"),
     ],
@@ -249,9 +249,9 @@ def test_the_journal_and_the_process_are_told(families: dict[str, Family]) -> No
     assert value(families, "headrace_archive_failures_total") == 0
 
 
-def test_names_with_quotes_and_line_breaks_are_escaped(text: str) -> None:
+def test_names_with_quotes_and_backslashes_are_escaped(text: str) -> None:
     assert 'group="format \\"quoted\\"\\\\group"' in text
-    assert 'queue="format \\"quoted\\"\\nqueue\\\\"' in text
+    assert 'queue="format \\"quoted\\" queue\\\\"' in text
 
 
 def documented() -> set[str]:

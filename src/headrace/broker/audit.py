@@ -107,7 +107,7 @@ def act(audit: Audit, actor: Actor) -> None:
 def note(action: str, subject: str, error: Exception | None = None, **details: object) -> None:
     """For what `audited` is too coarse for."""
     found = _ACTING.get()
-    if found is not None:
+    if found is not None and found.audit.enabled:
         found.note(action, About(subject, details), error)
 
 
@@ -184,8 +184,6 @@ class Audit:
         return self._settings.get_bool(ENABLE)
 
     def add(self, actor: Actor, action: str, about: About, error: Exception | None) -> None:
-        if not self.enabled:
-            return
         now_ms = self._clock.now_ms()
         if len(self._waiting) >= MAX_WAITING or (error is not None and self._too_many_refused(now_ms)):
             self.left_out += 1

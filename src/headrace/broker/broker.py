@@ -79,6 +79,11 @@ class Broker:
             self._streams = Streams(self.log, self.clock, self.settings, self.topics)
         return self._streams
 
+    @property
+    def stream_count(self) -> int:
+        """Topics that were made, or changed, through Kinesis. Asking does not make `streams`."""
+        return 0 if self._streams is None else self._streams.stored_count
+
     async def start(self) -> None:
         self.topics.on_delete.append(lambda name: self.groups.forget_topics([name]))
         self.topics.on_create.append(lambda name: self.groups.catalog.changed(created=True))

@@ -25,8 +25,9 @@ from headrace.cli.session import (
 )
 
 VERBS = ("produce", "consume", "console", "demo")  # commands of their own
+_OF_THE_SERVER = ("status", "top", "doctor")  # the same, over HTTP
 _MANAGED = ("queue", "exchange", "binding", "policy", "vhost", "definitions", "connection", "route", "webhook")
-NOUNS = ("topic", "produce", "consume", "group", *_MANAGED, "stream", "zmq", "pipeline", "console", "demo")
+NOUNS = ("topic", "produce", "consume", "group", *_MANAGED, "stream", "zmq", "pipeline", *_OF_THE_SERVER, "console", "demo")
 
 
 def make_app(nouns: Collection[str] = NOUNS) -> typer.Typer:
@@ -49,6 +50,8 @@ def make_app(nouns: Collection[str] = NOUNS) -> typer.Typer:
             module = import_module(f"headrace.cli.{noun}")
             if noun in VERBS:
                 add_command(app, noun, getattr(module, noun), speaks_kafka=noun not in ("console", "demo"))
+            elif noun in _OF_THE_SERVER:
+                import_module("headrace.cli.managing").add_managed_command(app, noun, getattr(module, noun), vhost=False)
             else:
                 app.add_typer(module.app, name=noun)
     return app

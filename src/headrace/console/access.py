@@ -104,7 +104,7 @@ class Access:
                 if answer.status_code >= 400:
                     await answer.aread()
                     raise _refused(answer)
-                yield (json.loads(line) async for line in answer.aiter_lines() if line)
+                yield _lines_of(answer)
         except httpx.HTTPError as error:
             raise ServerError(0, _silent(self.server.url, error)) from error
         finally:
@@ -155,6 +155,21 @@ class Access:
 def part(name: str) -> str:
     """A name as a part of a path."""
     return quote(name, safe="")
+
+
+async def _lines_of(answer: httpx.Response) -> AsyncGenerator[Any, None]:
+    """httpx would break lines at U+2028 and its like, which may stand in a text of JSON."""
+    begun = bytearray()
+    async for chunk in answer.aiter_bytes():
+        *whole, rest = chunk.split(b"\n")
+        for line in whole:
+            text = bytes(begun) + line if begun else line
+            begun.clear()
+            if text.strip():
+                yield json.loads(text)
+        begun += rest
+    if begun.strip():
+        yield json.loads(bytes(begun))
 
 
 def _given(params: Params | None) -> dict[str, str | int | float | bool]:

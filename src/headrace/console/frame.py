@@ -94,6 +94,12 @@ class View:
             ui.notify(done, type="positive")
         return True
 
+    def two_names(self) -> tuple[str, str]:
+        """Those behind the first word of the address: a virtual host and something in it. Raises ServerError."""
+        if len(self.parts) != 3 or not all(self.parts):
+            raise ServerError(404, "there is no such page: its address names a virtual host and something in it")
+        return self.parts[1], self.parts[2]
+
     def go(self, path: str) -> None:
         ui.navigate.to(path)
 

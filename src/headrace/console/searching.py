@@ -22,7 +22,7 @@ from headrace.console.browsing import Browsing, Event, EventPage, Span, shortene
 MOST_FOUND = 100
 MOST_S = 60.0
 SLICE_S = 0.01
-BACKWARDS = 1000  # records at a time
+BACKWARDS = 4000  # records at a time
 EVERYWHERE = ("key", "value", "headers")
 
 

@@ -8,6 +8,7 @@ A request becomes one event:
     the sender's id          header `webhook.id`
     the signed time          header `webhook.timestamp`, in seconds
     each of `headers`        header `http.<name>`
+    traceparent, tracestate  headers of the same names: `record.tracing`
     arrival                  timestamp
 
 Nothing is appended that is not verified, and the sender is answered when it is durable. An id that is known is answered in the
@@ -28,6 +29,7 @@ from headrace.broker.routes.ends.receiving import WebhookSource
 from headrace.broker.routes.errors import RouteNotStored
 from headrace.broker.routes.receiving import Receipt, Rejected
 from headrace.record.event import Header
+from headrace.record.tracing import TRACEPARENT, TRACESTATE, trace_in_request
 from headrace.webhooks.received import Received, received_of
 from headrace.webhooks.verifying import Verified, scheme_of
 
@@ -42,6 +44,7 @@ ON_A_THREAD_BYTES = 128 * 1024
 LOG_EVERY_MS = 60_000
 
 _ALWAYS_KEPT = ("content-type", "content-encoding")
+_TRACE = (TRACEPARENT, TRACESTATE)
 
 
 async def make_intake(definition: RouteDefinition, inlet: Inlet, around: Surroundings) -> Run:
@@ -149,6 +152,7 @@ class WebhookIntake:
             kept.append(("webhook.timestamp", b"%d" % verified.timestamp))
         chosen = [name for name in self._source.headers if name in headers and name not in _ALWAYS_KEPT]
         kept += [(f"http.{name}", headers[name].encode("latin-1")) for name in chosen]
+        kept += trace_in_request([(name.encode(), headers[name].encode("latin-1")) for name in _TRACE if name in headers])
         key = headers.get(self._source.key_header) if self._source.key_header is not None else None
         return None if key is None else key.encode("latin-1"), body, tuple(kept), None
 

@@ -28,6 +28,7 @@ import msgspec
 from headrace import __version__
 from headrace.broker.routes.ends.webhook import WebhookTarget
 from headrace.record import Record
+from headrace.record.tracing import trace_fields
 from headrace.webhooks.signing import signatures_of
 
 MAX_FIELD_BYTES = 8 * 1024
@@ -86,7 +87,9 @@ def request_of(record: Record, origin: Origin, target: WebhookTarget, *, attempt
         (b"headrace-route", origin.route.encode()),
         (b"headrace-attempt", b"%d" % attempt),
     )
-    return _signed(message_id, (*described, *place), body, target, now_ms)
+    own = {name.lower() for name, _ in target.headers}  # what the destination was told to send is its own matter
+    trace = tuple(field for field in trace_fields(record.headers) if field[0].decode() not in own)
+    return _signed(message_id, (*described, *place, *trace), body, target, now_ms)
 
 
 def test_request(target: WebhookTarget, route: str, *, token: str, now_ms: int) -> Request:

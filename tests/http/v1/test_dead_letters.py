@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from tests.http.v1.asking import V1, assert_problem
 
-from headrace.testing import HeadraceServer
+from headrace.testing import HeadraceServer, wait_until
 
 VHOST = "/v1/vhosts/%2F"
 
@@ -111,3 +111,33 @@ def test_what_makes_no_sense_is_a_problem(v1: V1, dead: str) -> None:
     assert_problem(v1.ask("POST", retry, {"count": 1, "ids": []}), 400, "invalid_body")
     assert_problem(v1.ask("GET", f"/v1/dead-letters/%2F/{dead}-no"), 404, "not_found")
     assert_problem(v1.ask("GET", f"/v1/dead-letters/nowhere/{dead}"), 404, "not_found")
+
+
+def test_a_dead_letter_of_a_route_is_delivered_by_that_route_once_more(v1: V1) -> None:
+    name = f"late-{uuid.uuid4().hex[:8]}"
+    v1.publish(name, "a", "b", "c", partition=0)
+    target = {"type": "exchange", "exchange": "", "routing_key": f"{name}-queue"}
+    assert v1.ask("PUT", f"/v1/routes/{name}", {"topic": name, "destination": target}).status == 201
+    wait_until(lambda: v1.get(f"/v1/routes/{name}")["dead_lettered"] == 3)
+    assert v1.ask("PUT", f"{VHOST}/queues/{name}-queue", {}).status == 201
+    body = {"records": [{"partition": 0, "offset": 2}, {"partition": 0, "offset": 0}, {"partition": 0, "offset": 9}]}
+    found = v1.ask("POST", f"/v1/topics/{name}.dead-letters/dead-letters/retry", body).body
+    assert (found["moved"], [each["offset"] for each in found["failed"]]) == (2, [9])
+    wait_until(lambda: sorted(payloads(v1, f"{name}-queue")) == ["a", "c"])
+    assert v1.get(f"/v1/topics/{name}")["partitions"][0]["end_offset"] == 3
+    v1.ask("DELETE", f"/v1/routes/{name}")
+
+
+def test_a_dead_letter_of_a_share_group_is_appended_to_its_topic_again(v1: V1) -> None:
+    name = f"shared-{uuid.uuid4().hex[:8]}"
+    v1.publish(name, "first", partition=0)
+    facts = {"topic": name, "partition": "0", "offset": "0", "group": "g", "delivery.count": "5", "message": "too often"}
+    headers = {"own": "x"} | {f"__dlq.errors.{fact}": text for fact, text in facts.items()}
+    event = {"key": "k", "value": "again", "headers": headers, "partition": 0}
+    v1.ask("POST", f"/v1/topics/dlq.{name}/events", event, headers={"Content-Type": "application/json"})
+    v1.publish(f"dlq.{name}", "no dead letter", partition=0)
+    body = {"records": [{"partition": 0, "offset": 0}, {"partition": 0, "offset": 1}]}
+    found = v1.ask("POST", f"/v1/topics/dlq.{name}/dead-letters/retry", body).body
+    assert (found["moved"], [each["offset"] for each in found["failed"]]) == (1, [1])
+    record = v1.get(f"/v1/topics/{name}/partitions/0/events/1")
+    assert (record["key"], record["value"], record["headers"]) == ("k", "again", [["own", "x"]])

@@ -17,11 +17,13 @@ def server() -> Iterator[HeadraceServer]:
     with HeadraceServer() as started:
         v1 = V1(started)
         small = {"segment.bytes": 1_048_576, "retention.ms": 3_600_000}
-        v1.ask("POST", "/v1/topics", {"name": "rolled", "partitions": 2, "config": small})
+        made = v1.ask("POST", "/v1/topics", {"name": "rolled", "partitions": 2, "config": small})
+        assert made.status == 201, made
         for number in range(6):
             v1.publish("rolled", "x" * 500_000, "y" * 500_000, partition=number % 2)
         v1.ask("POST", "/v1/topics", {"name": "tiny", "config": {"cleanup.policy": "compact"}})
-        v1.publish("tiny", "z")
+        keyed = {"key": "k", "value": "z"}
+        assert v1.ask("POST", "/v1/topics/tiny/events", keyed, headers={"Content-Type": "application/json"}).status == 200
         yield started
 
 

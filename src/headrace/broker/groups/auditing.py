@@ -21,7 +21,7 @@ MOST_TOLD = 50
 
 def note_moved(group_id: str, before: Mapping[str, Mapping[int, CommittedOffset]], after: Sequence[NewOffset]) -> None:
     acting = now_acting()
-    if acting is None:
+    if acting is None or not acting.audit.enabled:
         return
     moved: list[dict[str, object]] = []
     back = acting.actor.protocol != "kafka"

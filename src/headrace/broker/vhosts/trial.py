@@ -9,7 +9,7 @@ Bounds: `MOST_BINDINGS` of a trial are shown, `MOST_LOOKED` looked at, and `MOST
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from random import Random
 from typing import TYPE_CHECKING, Any
@@ -112,12 +112,12 @@ def _follow(
         for node in matched:
             if not isinstance(node, Exchange):
                 queues[node] = None
-            for binding in _between(vhost, exchange, node):
+            for binding in _bindings_to(vhost, node):
                 looked += 1
                 if looked > MOST_LOOKED or shown >= MOST_BINDINGS:
                     found.complete = False
                     break
-                if _matches(binding, keys, headers, properties):
+                if binding.source is exchange and _matches(binding, keys, headers, properties):
                     step.bindings.append(binding)
                     shown += 1
         onward = [(node.name, "bound") for node in matched if isinstance(node, Exchange)]
@@ -136,9 +136,9 @@ def _follow(
     found.queues = list(queues)[:MOST_QUEUES]
 
 
-def _between(vhost: VirtualHost, source: Exchange, node: Node) -> list[Binding[Any]]:
-    bindings_to: Callable[[Any], Any] = vhost.router.bindings_to
-    return [binding for binding in bindings_to(node) if binding.source is source]
+def _bindings_to(vhost: VirtualHost, node: Node) -> Iterable[Binding[Any]]:
+    bindings_to: Callable[[Any], Iterable[Binding[Any]]] = vhost.router.bindings_to
+    return bindings_to(node)
 
 
 def _matches(binding: Binding[Any], keys: tuple[str, ...], headers: Mapping[str, object], properties: Properties) -> bool:

@@ -11,6 +11,7 @@ Orders above LARGE_CENTS have the routing key order.large, all others order.norm
 from __future__ import annotations
 
 import json
+from collections import deque
 from collections.abc import Iterator
 from itertools import islice
 
@@ -32,6 +33,7 @@ EXCHANGE, DEAD_EXCHANGE = "demo.orders", "demo.orders.dead"
 PACKING, REVIEW, REJECTED, LOG = "demo.orders.packing", "demo.orders.review", "demo.orders.rejected", "demo.orders.log"
 LARGE_CENTS = 20_000
 REJECT_ONE_IN = 12
+REMEMBERED = 1_000
 REVIEW_LENGTH, REJECTED_LENGTH = 1_000, 10_000
 RATE = 5.0
 _TURN_S = 0.2
@@ -64,8 +66,8 @@ class OrdersOverAmqp(Background):
 
 
 class PackingHall(Background):
-    """Consumes orders one by one. What it rejects is decided by the order's number, so that a retry is rejected again only if
-    it would be anyway; one that was redelivered is taken."""
+    """Consumes orders one by one. What it rejects is decided by the order's number; one that was rejected and is sent back it
+    takes, as long as it remembers (REMEMBERED orders)."""
 
     name = "the packing hall"
     protocol = "amqp"
@@ -73,6 +75,7 @@ class PackingHall(Background):
     def __init__(self, address: str) -> None:
         super().__init__()
         self._address = address
+        self._rejected: deque[str] = deque(maxlen=REMEMBERED)
 
     def _work(self) -> None:
         link = Link(self._address, "demo: the packing hall")
@@ -83,12 +86,14 @@ class PackingHall(Background):
                 delivery = link.delivery(timeout_s=0.2)
                 if delivery is None:
                     continue
-                if not delivery.redelivered and _is_damaged(delivery.body):
-                    link.reject(delivery.tag)
-                    self.count("rejected")
-                else:
+                order = _number(delivery.body)
+                if order in self._rejected or not _is_damaged(order):
                     link.ack(delivery.tag)
                     self.count("packed")
+                else:
+                    self._rejected.append(order)
+                    link.reject(delivery.tag)
+                    self.count("rejected")
         finally:
             link.close()
 
@@ -127,9 +132,14 @@ def _message(order: Happening) -> tuple[str, bytes, bytes]:
     return key, encode_properties(properties), json.dumps(order.value, ensure_ascii=False).encode()
 
 
-def _is_damaged(body: bytes) -> bool:
+def _number(body: bytes) -> str:
+    """Of the order; "" for what somebody else published."""
     try:
-        number = str(json.loads(body)["order"]).rpartition("-")[2]
-        return int(number) % REJECT_ONE_IN == 0
+        return str(json.loads(body)["order"])
     except (ValueError, KeyError, TypeError):
-        return True  # somebody else published here
+        return ""
+
+
+def _is_damaged(order: str) -> bool:
+    number = order.rpartition("-")[2]
+    return not number.isdecimal() or int(number) % REJECT_ONE_IN == 0

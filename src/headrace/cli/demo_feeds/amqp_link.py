@@ -55,7 +55,6 @@ class AmqpError(Exception):
 class Delivery(NamedTuple):
     tag: int
     routing_key: str
-    redelivered: bool
     body: bytes
 
 
@@ -141,7 +140,7 @@ class Link:
         _, method = self._method()
         if not isinstance(method, BasicDeliver):
             raise AmqpError(f"{type(method).__name__} in place of a delivery")
-        return Delivery(method.delivery_tag, method.routing_key, method.redelivered, self._content())
+        return Delivery(method.delivery_tag, method.routing_key, self._content())
 
     def ack(self, tag: int) -> None:
         self._send(_CHANNEL, BasicAck(tag, False))

@@ -15,7 +15,7 @@ from nicegui import ui
 from headrace.console.access import ServerError
 from headrace.console.frame import Page, View
 from headrace.console.parts.charts import TimeChart
-from headrace.console.parts.pieces import facts, heading, state_badge
+from headrace.console.parts.pieces import Redrawn, facts, heading, state_badge
 from headrace.console.parts.values import duration_text, time_text
 
 POLL_S = 2.0
@@ -39,7 +39,7 @@ def quantile_ms(bounds_s: Sequence[float], counts: Sequence[int], share: float) 
 
 async def health(view: View) -> None:
     view.title("Health and logs")
-    top = ui.column().classes("w-full gap-2")
+    top = Redrawn()
     with ui.element("div").classes("grid grid-cols-1 lg:grid-cols-2 gap-4 w-full"):
         charts = {}
         for name, title in _NAMES.items():
@@ -49,9 +49,8 @@ async def health(view: View) -> None:
 
     async def refresh() -> None:
         said = await view.access.get("/v1/overview")
-        top.clear()
-        with top:
-            _show(said)
+        shown = [said["health"], said["attention"], duration_text(said["uptime_s"])]
+        top.show(shown, lambda: _show(said))
         moment = time.strftime("%H:%M:%S", time.gmtime())
         for name, chart in charts.items():
             now = said.get("durations", {}).get(name)

@@ -104,7 +104,6 @@ class _Detail:
 
     def __init__(self, view: View) -> None:
         self._view = view
-        self._key = ""
         self._shown: tuple[object, ...] = ()
         self._column = ui.column().classes("w-full gap-2")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 from nicegui import ui
@@ -14,6 +15,7 @@ from headrace.console.parts.values import count_text, rate_text
 
 LIMIT = 50
 POLL_S = 2.0
+MANY, MANY_POLL_S = 2000, 10.0  # the server has to look at every queue to order them, so not too often
 TYPES = ("classic", "quorum", "stream")
 _ORDERS = {"": "by name", "messages": "most messages first", "consumers": "most consumers first"}
 _COLUMNS = (
@@ -33,12 +35,22 @@ _COLUMNS = (
 async def queues(view: View) -> None:
     view.title("Queues")
 
+    kept: list[Any] = []
+
     async def fetch(text: str, after: str | None) -> tuple[list[Row], str | None]:
+        asked = (text, after, order.value)
+        if kept and kept[0] == asked and order.value and kept[2]["total_count"] > MANY and time.monotonic() < kept[1]:
+            said = kept[2]
+        else:
+            said = await ask(text, after)
+            kept[:] = [asked, time.monotonic() + MANY_POLL_S, said]
+        return [_row(one) for one in said["items"]], str(said["page"] + 1) if said["page"] < said["page_count"] else None
+
+    async def ask(text: str, after: str | None) -> Any:
         params: dict[str, Any] = {"page": after or 1, "page_size": LIMIT, "name": text or None}
         if order.value:
             params |= {"sort": order.value, "sort_reverse": "true"}
-        said = await view.access.get("/v1/queues", params)
-        return [_row(one) for one in said["items"]], str(said["page"] + 1) if said["page"] < said["page_count"] else None
+        return await view.access.get("/v1/queues", params)
 
     order = ui.select(_ORDERS, value=view.query.get("order", ""), label="Order").props("dense outlined")
     listing = Listing(

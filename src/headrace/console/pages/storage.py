@@ -9,7 +9,7 @@ from nicegui import ui
 from headrace.console.access import part
 from headrace.console.frame import Page, View
 from headrace.console.parts.listing import Column, Listing, Row
-from headrace.console.parts.pieces import facts, heading
+from headrace.console.parts.pieces import Redrawn, facts, heading
 from headrace.console.parts.values import count_text, duration_text, size_text, time_text
 
 LIMIT = 50
@@ -38,13 +38,11 @@ _SEGMENTS = (
 
 async def storage(view: View) -> None:
     view.title("Storage")
-    top = ui.column().classes("w-full gap-2")
+    top = Redrawn()
 
     async def refresh() -> None:
         said = await view.access.get("/v1/storage")
-        top.clear()
-        with top:
-            _show(said)
+        top.show(said, lambda: _show(said))
 
     view.every(POLL_S, refresh)
     heading("Topics, the largest first")

@@ -1,9 +1,10 @@
-"""Small things that many pages show: facts in two columns, a state with its colour, text as it is, a table of rows."""
+"""Small things that many pages show: facts in two columns, a state with its colour, text as it is, a table of rows; and
+what is drawn again only when it has changed."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from nicegui import ui
@@ -68,6 +69,23 @@ def table(columns: Sequence[tuple[str, str, str]], *, key: str = "id", title: st
         .classes("w-full headrace-list")
         .props("flat bordered dense wrap-cells")
     )
+
+
+class Redrawn:
+    """A part of a page that is drawn again when what it shows has changed, and left alone (focus, selection) when not."""
+
+    def __init__(self, classes: str = "w-full gap-2") -> None:
+        self._column = ui.column().classes(classes)
+        self._drawn: str | None = None
+
+    def show(self, what: object, draw: Callable[[], object]) -> None:
+        """`what` is all that `draw` depends on, as JSON can say it."""
+        now = json.dumps(what, sort_keys=True, default=str)
+        if now != self._drawn:
+            self._drawn = now
+            self._column.clear()
+            with self._column:
+                draw()
 
 
 def shown_rows(found: ui.table, rows: list[dict[str, Any]]) -> None:

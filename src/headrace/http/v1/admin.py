@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from headrace.http.v1 import (
     brokered,
+    dead_letter_topics,
     dead_letters,
     graph,
     group_offsets,
@@ -34,6 +35,7 @@ _PATHS = (
     "/v1/groups/{rest:path}",
     *brokered.PATHS,
     *dead_letters.PATHS,
+    *dead_letter_topics.PATHS,
 )
 
 
@@ -49,6 +51,7 @@ def resources(broker: Broker) -> Resources:
         *trial.OPERATIONS,
         *graph.OPERATIONS,
         *dead_letters.OPERATIONS,
+        *dead_letter_topics.OPERATIONS,
     )
     return Resources(broker, found)
 

@@ -8,13 +8,14 @@ It begins with the exchanges and queues whose names begin with `prefix`, in the 
 or come from. Exchanges that the server made are left out unless something is bound to them.
 
 Bounds: `MOST_NODES` nodes (`limit`: fewer), `MOST_EDGES` edges and `MOST_LOOKED` bindings looked at; `complete` is False then.
-Names are looked at `STEP` at a time, between which others have their turn.
+Names are looked at `STEP` at a time, bindings `SOME`, between which others have their turn.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Iterable
+from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any
 
 from msgspec import Meta, Struct
@@ -38,6 +39,7 @@ MOST_EDGES = 2000
 MOST_LOOKED = 20_000
 MOST_KEYS = 5
 STEP = 2000
+SOME = 200  # bindings
 _RESERVED = "amq."
 
 
@@ -114,8 +116,10 @@ class _Graph:
             return
         self.edges.setdefault((source, target, kind, label), GraphEdge(source, target, kind, label))
 
-    def bindings(self, bindings: Iterable[Binding[Any]]) -> None:
-        for binding in bindings:
+    async def bindings(self, bindings: Iterable[Binding[Any]]) -> None:
+        for number, binding in enumerate(list(islice(bindings, MOST_LOOKED + 1))):  # they may change meanwhile
+            if number % SOME == SOME - 1:
+                await asyncio.sleep(0)
             if binding in self._seen:
                 continue
             if len(self._seen) >= MOST_LOOKED:
@@ -143,20 +147,20 @@ class _Graph:
             keys.append(binding.routing_key)
             known.label = ", ".join(key for key in keys if key)
 
-    def about_exchange(self, name: str) -> None:
+    async def about_exchange(self, name: str) -> None:
         exchange = self._vhost.exchanges.get(name)
         if exchange is None:
             return
         if exchange.alternate is not None:
             self._link(f"exchange:{name}", self.exchange(exchange.alternate), "alternate")
-        self.bindings(self._vhost.router.bindings_from(exchange))
-        self.bindings(self._vhost.router.bindings_to(exchange))
+        await self.bindings(self._vhost.router.bindings_from(exchange))
+        await self.bindings(self._vhost.router.bindings_to(exchange))
 
-    def about_queue(self, name: str) -> None:
+    async def about_queue(self, name: str) -> None:
         queue = self._vhost.queues.get(name)
         if queue is None:
             return
-        self.bindings(self._vhost.router.bindings_to(queue))
+        await self.bindings(self._vhost.router.bindings_to(queue))
         self._dead_letters(queue)
         if queue.kind == "stream":
             self._link(f"queue:{name}", self.topic(queue.topic), "stream")
@@ -214,13 +218,12 @@ async def _get(ask: Ask) -> Reply:
     for name in (queues := await _first(vhost.queues, prefix, limit)):
         graph.queue(name)
     for name in exchanges:
-        graph.about_exchange(name)
-        await asyncio.sleep(0)
+        await graph.about_exchange(name)
     for name in queues:
-        graph.about_queue(name)
+        await graph.about_queue(name)
     for node in tuple(graph.nodes.values()):  # what those lead to is drawn with its own dead letters
         if node.kind == "queue" and node.name not in queues:
-            graph.about_queue(node.name)
+            await graph.about_queue(node.name)
     for _ in range(2):  # the second time those that read what a first one fills
         for route in ask.broker.routes:
             graph.route(route)

@@ -28,6 +28,7 @@ from headrace.http.v1.errors import problem_of
 from headrace.http.v1.events import BadEvent, Incoming, decode_event, decode_split
 from headrace.log.errors import LogError
 from headrace.log.port import Durability
+from headrace.record.tracing import with_trace
 
 if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from headrace.http.v1.appending import Appending, Stored
     from headrace.http.v1.bodies import Bodies
     from headrace.log.port import Topic
+    from headrace.record.event import Header
 
 STEP_BYTES = 64 * 1024
 MAX_UNSYNCED_BYTES = 8 * 1024 * 1024
@@ -84,9 +86,18 @@ class Lines:
         self._appending = appending
         self._bodies = bodies
 
-    async def publish(self, topic: Topic, acks: int, partition: int | None, scope: Scope, receive: Receive, send: Send) -> None:
+    async def publish(
+        self,
+        topic: Topic,
+        acks: int,
+        partition: int | None,
+        trace: tuple[Header, ...],
+        scope: Scope,
+        receive: Receive,
+        send: Send,
+    ) -> None:
         """Raises Problem."""
-        intake = _Intake(self._broker, self._appending, topic, acks, partition)
+        intake = _Intake(self._broker, self._appending, topic, acks, partition, trace)
         with ExitStack() as opened:
             try:
                 await self._read(intake, opened, scope, receive)
@@ -170,7 +181,15 @@ class Lines:
 class _Intake:
     """One stream on its way into the log."""
 
-    def __init__(self, broker: Broker, appending: Appending, topic: Topic, acks: int, partition: int | None) -> None:
+    def __init__(
+        self,
+        broker: Broker,
+        appending: Appending,
+        topic: Topic,
+        acks: int,
+        partition: int | None,
+        trace: tuple[Header, ...] = (),
+    ) -> None:
         self._broker = broker
         self._log = broker.log
         self._clock = broker.clock
@@ -178,6 +197,7 @@ class _Intake:
         self._topic = topic
         self._acks = acks
         self._partition = partition
+        self._trace = trace  # for lines that have none
         self._streaming = False
         self._unsynced = 0
         self._unknown = False  # whether what was stored is durable
@@ -211,6 +231,8 @@ class _Intake:
         now_ms = self._clock.now_ms()
         if self._partition is not None:
             events = [each if each.partition is not None else each._replace(partition=self._partition) for each in events]
+        if self._trace:
+            events = [each._replace(headers=with_trace(each.headers, self._trace)) for each in events]
         check = self._appending.rules(self._topic).check
         sizes: list[int] = []
         try:

@@ -1,16 +1,18 @@
 """The whole server in one answer: GET /v1/overview. For the console, `headrace top` and `headrace status`.
 
-What it takes to answer grows with the number of partitions and groups, so it is taken in steps, at most once in `FRESH_S`, and
-only while somebody asks; all who ask in that time get the same answer. Rates are those since the sample before, which is
-forgotten after `OLD_S`: the first answer after a pause has none (0).
+It is taken at most once in `FRESH_S`, and only while somebody asks; all who ask in that time get the same answer. What grows
+with the number of topics, groups and queues is walked over a little at a time (`walking`): an answer costs a few milliseconds
+however many there are, and totals may be some seconds old where there are thousands. Rates are those since the sample before,
+which is forgotten after `OLD_S`: the first answer after a pause has none (0).
 
-`attention` is what a person should look at, the worst first, at most `MOST_ITEMS`.
+`attention` is what a person should look at (`attention`).
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import AsyncIterator, Sequence
 from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta, Struct
@@ -18,7 +20,10 @@ from msgspec import Meta, Struct
 from headrace import __version__
 from headrace.broker.lag import group_lags
 from headrace.broker.topics import HIDDEN_PREFIX, is_internal
+from headrace.http.v1 import attention
+from headrace.http.v1.attention import Attention
 from headrace.http.v1.operations import Ask, Operation, Reply
+from headrace.http.v1.walking import Walk
 
 if TYPE_CHECKING:
     from headrace.broker import Broker
@@ -26,13 +31,8 @@ if TYPE_CHECKING:
 
 FRESH_S = 1.0
 OLD_S = 60.0
-STEP = 200
+STEP = 50
 MOST_GROUPS = 10
-MOST_ITEMS = 20
-LOW_DISK = 0.1  # of it is free
-_SLOW_S = 0.1  # of the event loop
-_TROUBLED = {"blocked": "warning", "disabled": "error"}
-_SEVERITIES = ("error", "warning", "info")
 
 
 class ProtocolRates(Struct):
@@ -83,12 +83,6 @@ class Durations(Struct):
     counts: Annotated[list[int], Meta(description="Since the start.")]
 
 
-class Attention(Struct):
-    severity: Annotated[str, Meta(description="error, warning or info.")]
-    text: str
-    link: Annotated[str, Meta(description="The page of the console that shows more.")]
-
-
 class OverviewShown(Struct):
     version: str
     uptime_s: float
@@ -105,6 +99,26 @@ class OverviewShown(Struct):
     ] = {}
 
 
+class _Sizes(Struct):
+    topics: int = 0
+    partitions: int = 0  # that clients see
+    log_bytes: int = 0
+
+
+class _Groups(Struct):
+    count: int = 0
+    lag: int = 0
+    behind: list[GroupBehind] = []
+    left: list[tuple[int, str]] = []  # lag and name of those without members
+
+
+class _Queues(Struct):
+    count: int = 0
+    messages: int = 0
+    exchanges: int = 0
+    left: list[tuple[int, str, str]] = []  # messages, virtual host and name of those without consumers
+
+
 class Overview:
     """Of one server."""
 
@@ -113,6 +127,11 @@ class Overview:
         self._taken: OverviewShown | None = None
         self._taken_s = 0.0
         self._taking: asyncio.Task[OverviewShown] | None = None
+        self._sizes = Walk(self._walk_topics)
+        self._groups = Walk(self._walk_groups)
+        self._queues = Walk(self._walk_queues)
+        start = (time.monotonic(), [0] * len(broker.loop_delay.counts))
+        self._delays = (start, start)
 
     async def shown(self) -> OverviewShown:
         if self._taken is not None and time.monotonic() - self._taken_s < FRESH_S:
@@ -123,76 +142,104 @@ class Overview:
 
     async def _take(self) -> OverviewShown:
         broker = self._broker
-        partitions, log_bytes = await self._sizes()
-        behind, groups = await self._behind()
-        queues, messages, exchanges = await self._queues()
+        sizes, groups, queues = await self._sizes.look(), await self._groups.look(), await self._queues.look()
         protocols = self._protocols()
         storage = broker.log.storage()
-        topics = sum(1 for topic in broker.topics.all() if not is_internal(topic))
+        refusal = None if broker.log.refusal is None else str(broker.log.refusal)
         shown = OverviewShown(
             __version__,
             (broker.clock.now_ms() - broker.clients.started_ms) / 1000,
             broker.clock.now_ms(),
             protocols,
             Totals(
-                topics,
-                partitions,
-                groups,
-                queues,
-                messages,
-                exchanges,
-                broker.streams.stored_count,
+                sizes.topics,
+                sizes.partitions,
+                groups.count,
+                queues.count,
+                queues.messages,
+                queues.exchanges,
+                broker.stream_count,
                 sum(1 for _ in broker.routes),
                 sum(each.connections for each in protocols.values()),
-                sum(each.lag for each in behind),
+                groups.lag,
             ),
-            behind[:MOST_GROUPS],
-            StorageShort(storage.path, storage.total_bytes, storage.usable_bytes, log_bytes),
-            Health(broker.log.refusal is None, None if broker.log.refusal is None else str(broker.log.refusal)),
+            groups.behind,
+            StorageShort(storage.path, storage.total_bytes, storage.usable_bytes, sizes.log_bytes),
+            Health(refusal is None, refusal),
             [],
             {name: _address(*where) for name, where in sorted(broker.clients.listeners.items())},
             {"loop_delay": _durations(broker.loop_delay), "sync": _durations(broker.log.sync_times)},
         )
-        shown.attention = _attention(broker, shown)
+        shown.attention = attention.worst_first(
+            [
+                *attention.of_storage(refusal, storage.usable_bytes, storage.total_bytes),
+                *attention.of_server(broker),
+                *attention.of_loop(broker.loop_delay, self._delays_before()),
+                *attention.of_log(broker.clock.now_ms()),
+                *attention.of_routes(broker),
+                *(attention.of_group(group, lag) for lag, group in groups.left),
+                *(attention.of_queue(vhost, queue, messages) for messages, vhost, queue in queues.left),
+            ]
+        )
         self._taken, self._taken_s = shown, time.monotonic()
         return shown
 
-    async def _sizes(self) -> tuple[int, int]:
-        """The number of partitions that clients see, and the bytes of all there are."""
-        seen = size = steps = 0
+    async def _walk_topics(self) -> AsyncIterator[_Sizes | None]:
+        found = _Sizes()
+        steps = 0
         for name, topic in tuple(self._broker.log.topics().items()):
-            for partition in topic.partitions:
-                size += partition.size_bytes
-                steps += 1
+            found.log_bytes += sum(partition.size_bytes for partition in topic.partitions)
             if not name.startswith(HIDDEN_PREFIX):
-                seen += len(topic.partitions)
+                found.partitions += len(topic.partitions)
+                found.topics += not is_internal(topic)
+            steps += len(topic.partitions)
             if steps >= STEP:
                 steps = 0
-                await asyncio.sleep(0)
-        return seen, size
+                yield None
+        yield found
 
-    async def _behind(self) -> tuple[list[GroupBehind], int]:
-        found: list[GroupBehind] = []
+    async def _walk_groups(self) -> AsyncIterator[_Groups | None]:
+        found = _Groups()
+        all_behind: list[GroupBehind] = []
         steps = 0
         async for group in group_lags(self._broker):
-            found.append(GroupBehind(group.group_id, sum(each.lag for each in group.partitions), group.members))
+            lag = sum(each.lag for each in group.partitions)
+            found.count += 1
+            found.lag += lag
+            all_behind.append(GroupBehind(group.group_id, lag, group.members))
             steps += 1 + len(group.partitions)
             if steps >= STEP:
                 steps = 0
-                await asyncio.sleep(0)
-        found.sort(key=lambda each: (-each.lag, each.group))
-        return found, len(found)
+                yield None
+        all_behind.sort(key=lambda each: (-each.lag, each.group))
+        found.behind = all_behind[:MOST_GROUPS]
+        found.left = [(each.lag, each.group) for each in all_behind if each.lag and not each.members][
+            : attention.MOST_OF_A_KIND
+        ]
+        yield found
 
-    async def _queues(self) -> tuple[int, int, int]:
-        queues = messages = exchanges = 0
+    async def _walk_queues(self) -> AsyncIterator[_Queues | None]:
+        found = _Queues()
+        left: list[tuple[int, str, str]] = []
         for vhost in tuple(self._broker.vhosts):
-            exchanges += len(vhost.exchanges)
+            found.exchanges += len(vhost.exchanges)
             for queue in tuple(vhost.queues.values()):
-                queues += 1
-                messages += queue.ready_count + queue.unacked_count
-                if queues % STEP == 0:
-                    await asyncio.sleep(0)
-        return queues, messages, exchanges
+                found.count += 1
+                messages = queue.ready_count + queue.unacked_count
+                found.messages += messages
+                if messages >= attention.MANY_MESSAGES and not queue.consumer_count and queue.kind != "stream":
+                    left.append((messages, vhost.name, queue.name))
+                if found.count % STEP == 0:
+                    yield None
+        found.left = sorted(left, reverse=True)[: attention.MOST_OF_A_KIND]
+        yield found
+
+    def _delays_before(self) -> Sequence[int]:
+        """Of the event loop, `OLD_S` to twice that ago."""
+        now_s = time.monotonic()
+        if now_s - self._delays[0][0] >= OLD_S:
+            self._delays = (self._delays[1], (now_s, list(self._broker.loop_delay.counts)))
+        return self._delays[0][1]
 
     def _protocols(self) -> dict[str, ProtocolRates]:
         before, since_s = self._taken, time.monotonic() - self._taken_s
@@ -200,6 +247,8 @@ class Overview:
             before = None
         found: dict[str, ProtocolRates] = {}
         for name, traffic in self._broker.traffic.items():
+            if traffic.look is not None:
+                traffic.look()
             now = ProtocolRates(
                 0.0,
                 0.0,
@@ -224,33 +273,6 @@ def _durations(times: Times) -> Durations:
 
 def _address(host: str, port: int) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-
-
-def _attention(broker: Broker, shown: OverviewShown) -> list[Attention]:
-    items: list[Attention] = []
-    if not shown.health.ready:
-        items.append(Attention("error", f"Writes are refused: {shown.health.reason}", "/storage"))
-    free = shown.storage.usable_bytes / max(1, shown.storage.total_bytes)
-    if free < LOW_DISK:
-        items.append(Attention("warning", f"Only {free:.0%} of the disk is free", "/storage"))
-    if broker.clients.alarm:
-        items.append(Attention("warning", f"AMQP publishers have to wait: {broker.clients.alarm}", "/connections"))
-    delays = broker.loop_delay
-    late = (
-        sum(count for bound, count in zip(delays.bounds_s, delays.counts, strict=False) if bound > _SLOW_S) + delays.counts[-1]
-    )
-    if late * 100 > sum(delays.counts):
-        items.append(Attention("warning", "The event loop is often held up: see headrace_event_loop_delay_seconds", "/health"))
-    for route in broker.routes:
-        severity = _TROUBLED.get(str(route.state))
-        if severity is not None:
-            items.append(Attention(severity, f"Route {route.definition.name} is {route.state}", "/routes"))
-    items += [
-        Attention("info", f"Group {each.group} has no members and is {each.lag:,} records behind", "/groups")
-        for each in shown.lag[:3]
-        if each.lag and not each.members
-    ]
-    return sorted(items, key=lambda item: _SEVERITIES.index(item.severity))[:MOST_ITEMS]
 
 
 def operations(overview: Overview) -> tuple[Operation, ...]:

@@ -45,6 +45,7 @@ from headrace.http.v1.moments import NotAMoment, moment_ms
 from headrace.http.v1.ndjson import Lines
 from headrace.log.errors import LogError
 from headrace.record.event import Header
+from headrace.record.tracing import PARENT_FIELD, trace_in_request, with_trace
 
 if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
@@ -84,6 +85,7 @@ class Wish(NamedTuple):
     key: bytes | None = None
     headers: tuple[Header, ...] = ()
     timestamp_ms: int | None = None
+    trace: tuple[Header, ...] = ()  # for events that have none: `record.tracing`
 
 
 _PLAIN = Wish()
@@ -115,6 +117,8 @@ class Publishing:
             raise Problem(415, "unsupported_encoding", "a body must not be compressed", {"accept-encoding": "identity"})
         query = scope["query_string"]
         wish = _wish(query, _ALWAYS) if kind == JSON or kind in NDJSON else wish_of_value(query, scope["headers"])
+        if PARENT_FIELD in headers:
+            wish = wish._replace(trace=trace_in_request(scope["headers"]))
         if wish.acks == -1 and topic.partitions[0].copies_wanted > 1:
             text = "min.insync.replicas asks for more copies than one node has; use acks=1"
             raise Problem(503, "not_enough_replicas", text)
@@ -124,7 +128,7 @@ class Publishing:
         named = None if key is None else Named(scope_user(self._broker, scope), key_of(key), kind)
         if kind in NDJSON:
             if named is None:
-                await self._lines.publish(topic, wish.acks, wish.partition, scope, receive, send)
+                await self._lines.publish(topic, wish.acks, wish.partition, wish.trace, scope, receive, send)
                 return
             if size is None:
                 text = "with an Idempotency-Key a stream needs a Content-Length: it is stored as a whole"
@@ -177,8 +181,11 @@ class Publishing:
     ) -> None:
         if wish.partition is not None:
             events = [each if each.partition is not None else each._replace(partition=wish.partition) for each in events]
+        if wish.trace:
+            events = [each._replace(headers=with_trace(each.headers, wish.trace)) for each in events]
         if named is not None:
-            parts = (named.kind, repr(wish[1:]).encode(), body)
+            # whoever asks again does so within another span: that makes it no other request
+            parts = (named.kind, repr(wish[1:-1]).encode(), body)
             await self._once(topic, self._keys.claim(named.user, topic, named.key, parts), events, send, answer)
             return
         if wish.acks == 0:

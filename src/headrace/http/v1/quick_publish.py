@@ -32,6 +32,7 @@ from headrace.http.v1.events import BadEvent, Incoming, decode_event
 from headrace.http.v1.gathering import Gathering
 from headrace.http.v1.patience import Patience
 from headrace.http.v1.publish import JSON, JSON_ANSWER, NDJSON, ONE_STORED, wish_of_value
+from headrace.record.tracing import PARENT_FIELD, trace_in_request, with_trace
 
 if TYPE_CHECKING:
     from headrace.broker import Broker
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from headrace.http.v1.gathering import Where
     from headrace.http.v1.publish import Wish
     from headrace.http.v1.shell import Shell
+    from headrace.record.event import Header
     from headrace.times import Times
     from headrace.web.exchange import Exchange
 
@@ -119,20 +121,22 @@ class QuickPublish:
                 self._may_write[topic] = user
         except Problem:
             return None
-        return _Request(self, exchange, topic, wish)
+        trace = trace_in_request(exchange.headers) if PARENT_FIELD in headers else ()
+        return _Request(self, exchange, topic, wish, trace)
 
 
 class _Request:
     """One that was taken on."""
 
-    __slots__ = ("_at", "_began_s", "_body", "_exchange", "_scope", "_topic", "_waiting", "_watched", "_wish")
+    __slots__ = ("_at", "_began_s", "_body", "_exchange", "_scope", "_topic", "_trace", "_waiting", "_watched", "_wish")
 
-    def __init__(self, at: QuickPublish, exchange: Exchange, topic: str, wish: Wish | None) -> None:
+    def __init__(self, at: QuickPublish, exchange: Exchange, topic: str, wish: Wish | None, trace: tuple[Header, ...]) -> None:
         self._at = at
         self._began_s = monotonic()
         self._exchange = exchange
         self._topic = topic
         self._wish = wish  # of a body that is the value
+        self._trace = trace
         self._waiting = True  # for the body
         self._watched = False  # by `patience`
         self._scope: Scope = {"client": exchange.peer}
@@ -189,6 +193,8 @@ class _Request:
                 event = decode_event(body)
             else:
                 event = Incoming(wish.key, body, wish.headers, wish.timestamp_ms, wish.partition)
+            if self._trace:
+                event = event._replace(headers=with_trace(event.headers, self._trace))
             at.gathering.add(topic, event, self)
         except (BadEvent, Problem):
             return False

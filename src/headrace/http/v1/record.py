@@ -21,6 +21,7 @@ from headrace.http.problems import Problem
 from headrace.http.v1.access import check_topic_access
 from headrace.http.v1.events import Form, encode, shown
 from headrace.log.errors import OffsetOutOfRange
+from headrace.record.tracing import trace_fields
 
 if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
@@ -60,6 +61,7 @@ class OneRecord:
         if tag in headers.get(b"if-none-match", b""):
             await _send(send, 304, answer, b"")
             return
+        answer += trace_fields(record.headers)
         if raw:
             answer += _as_headers(record, partition.index)
             status, body = (204, b"") if record.value is None else (200, record.value)

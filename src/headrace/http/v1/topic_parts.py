@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta, Struct
 
+from headrace.broker.config_entries import topic_entries
 from headrace.broker.lag import lag_of
 from headrace.broker.settings import Source
 from headrace.broker.topics import is_internal
@@ -113,20 +114,19 @@ async def _partitions(ask: Ask) -> Reply:
 
 
 async def _config(ask: Ask) -> Reply:
-    found = []
-    for entry in ask.broker.topics.config(_topic(ask).name):
-        unset = next((given.value for given in entry.synonyms if given.source is not Source.DYNAMIC_TOPIC_CONFIG), None)
-        found.append(
-            SettingShown(
-                entry.name,
-                None if entry.sensitive else entry.value,
-                SOURCES.get(entry.source, "server"),
-                entry.type.name.lower(),
-                entry.doc,
-                None if entry.sensitive else unset,
-                entry.read_only,
-            )
+    unset = {entry.name: entry.value for entry in topic_entries({}, ask.broker.settings)}
+    found = [
+        SettingShown(
+            entry.name,
+            None if entry.sensitive else entry.value,
+            SOURCES.get(entry.source, "server"),
+            entry.type.name.lower(),
+            entry.doc,
+            None if entry.sensitive else unset.get(entry.name),
+            entry.read_only,
         )
+        for entry in ask.broker.topics.config(_topic(ask).name)
+    ]
     return Reply(200, SettingsShown(found))
 
 

@@ -14,7 +14,9 @@ if TYPE_CHECKING:
 
 async def stored_segments(partition: StoredPartition, after: int, most: int) -> list[StoredSegment]:
     local = list(partition.segments)
-    ends = [following.base_offset for _, following in pairwise(local)] + [partition.end_offset]
+    ends = [following.base_offset for _, following in pairwise(local)]
+    if local:  # a partition that nothing was written to has none
+        ends.append(partition.end_offset)
     first_here = local[0].base_offset if local else partition.end_offset
     found = [
         StoredSegment(

@@ -19,7 +19,7 @@ LIMIT = 50
 
 
 async def exchange(view: View) -> None:
-    vhost, name = view.parts[1], view.parts[2]
+    vhost, name = view.two_names()
     path = f"/v1/vhosts/{part(vhost)}/exchanges/{part(name)}"
     said = await view.access.get(path)
     view.title(name, back="/exchanges")

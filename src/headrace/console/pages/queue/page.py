@@ -21,7 +21,7 @@ MOST_BINDINGS = 100
 
 
 async def queue(view: View) -> None:
-    vhost, name = view.parts[1], view.parts[2]
+    vhost, name = view.two_names()
     path = f"/v1/vhosts/{part(vhost)}/queues/{part(name)}"
     said = await view.access.get(path)
     view.title(name, back="/queues")

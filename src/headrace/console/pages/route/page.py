@@ -12,7 +12,7 @@ from headrace.console.access import part
 from headrace.console.frame import View
 from headrace.console.pages.route import acting, attempts, secrets, trial
 from headrace.console.parts.charts import TimeChart
-from headrace.console.parts.pieces import as_json, facts, heading, plain, shown_rows, state_badge, table
+from headrace.console.parts.pieces import Redrawn, as_json, facts, heading, plain, shown_rows, state_badge, table
 from headrace.console.parts.values import count_text
 
 POLL_S = 2.0
@@ -33,7 +33,7 @@ async def route(view: View) -> None:
     sends = first["destination"].get("type") == "webhook"
     receives = first["source"].get("type") == "webhook"
     view.title(name, back="/routes")
-    head = ui.row().classes("w-full items-center gap-2")
+    head = Redrawn()
     buttons = acting.Buttons(view, path, first)
 
     labels = {"state": "State", "definition": "Definition", "trial": "Try filter"}
@@ -65,16 +65,15 @@ async def route(view: View) -> None:
 
     async def refresh() -> None:
         found = await view.access.get(path)
-        _show_head(head, found)
+        head.show([found["state"], found["error"]], lambda: _show_head(found))
         buttons.follow(found)
         state.follow(found)
 
     view.every(POLL_S, refresh)
 
 
-def _show_head(row: ui.row, found: dict[str, Any]) -> None:
-    row.clear()
-    with row:
+def _show_head(found: dict[str, Any]) -> None:
+    with ui.row().classes("w-full items-center gap-2"):
         state_badge(found["state"])
         ui.label(f"{found['source_label']} → {found['destination_label']}").classes("break-all")
         if found["error"]:
@@ -84,13 +83,13 @@ def _show_head(row: ui.row, found: dict[str, Any]) -> None:
 class _State:
     def __init__(self) -> None:
         self._counted: tuple[float, int] | None = None
-        self._facts = ui.column().classes("w-full gap-1")
+        self._facts = Redrawn("w-full gap-1")
         with ui.element("div").classes("grid grid-cols-1 lg:grid-cols-2 gap-4 w-full"):
             with ui.card().classes("w-full"):
                 self._rate = TimeChart("Delivered", "events/s", ["delivered"])
             with ui.card().classes("w-full"):
                 self._lag = TimeChart("Lag", "events", ["lag"])
-        self._details = ui.column().classes("w-full gap-1")
+        self._details = Redrawn("w-full gap-1")
         self._positions = table(_POSITIONS, key="partition", title="Positions")
 
     def follow(self, found: dict[str, Any]) -> None:
@@ -99,20 +98,20 @@ class _State:
         self._counted = (now, done)
         self._rate.add(moment, {"delivered": None if before is None else max(0, done - before[1]) / (now - before[0])})
         self._lag.add(moment, {"lag": found["lag"]})
-        self._facts.clear()
-        with self._facts:
-            heading("Since the start of the server")
-            facts({count.replace("_", "-"): count_text(found[count]) for count in _COUNTS} | {"lag": count_text(found["lag"])})
-            _links(found)
-        self._details.clear()
-        with self._details:
-            _show_details(found)
+        self._facts.show([found[count] for count in (*_COUNTS, "lag")], lambda: _show_counts(found))
+        self._details.show([found["replay"], found["details"]], lambda: _show_details(found))
         rows = [
             {name: count_text(one[name]) for name in ("partition", "position", "end", "lag")}
             for one in found["partitions"][:MOST_POSITIONS]
         ]
         shown_rows(self._positions, rows)
         self._positions.visible = bool(rows)
+
+
+def _show_counts(found: dict[str, Any]) -> None:
+    heading("Since the start of the server")
+    facts({count.replace("_", "-"): count_text(found[count]) for count in (*_COUNTS, "lag")})
+    _links(found)
 
 
 def _links(found: dict[str, Any]) -> None:

@@ -14,7 +14,7 @@ from headrace.console.frame import View
 from headrace.console.kinesis_access import KinesisAccess
 from headrace.console.pages.stream import acting, lineage, records
 from headrace.console.pages.streams import MODES
-from headrace.console.parts.pieces import facts, heading, shown_rows, state_badge, table
+from headrace.console.parts.pieces import Redrawn, facts, heading, shown_rows, state_badge, table
 from headrace.console.parts.values import count_text, time_text
 
 POLL_S = 3.0
@@ -37,7 +37,7 @@ async def stream(view: View) -> None:
     kinesis = KinesisAccess(view.access, region)
     first = await kinesis.summary(name)
     view.title(name, back="/streams" + (f"?region={part(region)}" if region else ""))
-    head = ui.column().classes("w-full gap-1")
+    head = Redrawn("w-full gap-1")
     acts = acting.Acts(view, kinesis, name)
     chosen = view.query.get("tab", "shards")
     with ui.tabs().classes("w-full").props("align=left no-caps") as tabs:
@@ -52,12 +52,12 @@ async def stream(view: View) -> None:
         with ui.tab_panel("consumers").classes("p-0 gap-3"):
             ui.label("Registered for enhanced fan-out (SubscribeToShard).").classes("opacity-70")
             consumers = table(_CONSUMERS, key="name")
-    _show_head(head, first)
+    head.show(first, lambda: _show_head(first))
     tabs.on_value_change(lambda event: view.remember(tab=None if event.value == "shards" else event.value))
 
     async def refresh() -> None:
         found = await kinesis.summary(name)
-        _show_head(head, found)
+        head.show(found, lambda: _show_head(found))
         acts.summary = found
         listed, more = await kinesis.shards(name, MOST_SHARDS)
         acts.shards = listed
@@ -78,26 +78,24 @@ async def stream(view: View) -> None:
     view.every(POLL_S, refresh)
 
 
-def _show_head(column: ui.column, found: dict[str, Any]) -> None:
+def _show_head(found: dict[str, Any]) -> None:
     mode = found.get("StreamModeDetails", {}).get("StreamMode", "")
     made = found.get("StreamCreationTimestamp")
-    column.clear()
-    with column:
-        with ui.row().classes("items-center gap-3"):
-            state_badge(found["StreamStatus"])
-            ui.link("The same as a topic", f"/topics/{part(found['StreamName'])}")
-        facts(
-            {
-                "ARN": found["StreamARN"],
-                "mode": MODES.get(mode, mode),
-                "open shards": count_text(found["OpenShardCount"]),
-                "consumers": count_text(found.get("ConsumerCount")),
-                "kept for": f"{found['RetentionPeriodHours']} h",
-                "largest record": f"{found['MaxRecordSizeInKiB']} KiB" if found.get("MaxRecordSizeInKiB") else None,
-                "encryption": found.get("EncryptionType"),
-                "made": time_text(1000 * made) if made else "by another protocol",
-            }
-        )
+    with ui.row().classes("items-center gap-3"):
+        state_badge(found["StreamStatus"])
+        ui.link("The same as a topic", f"/topics/{part(found['StreamName'])}")
+    facts(
+        {
+            "ARN": found["StreamARN"],
+            "mode": MODES.get(mode, mode),
+            "open shards": count_text(found["OpenShardCount"]),
+            "consumers": count_text(found.get("ConsumerCount")),
+            "kept for": f"{found['RetentionPeriodHours']} h",
+            "largest record": f"{found['MaxRecordSizeInKiB']} KiB" if found.get("MaxRecordSizeInKiB") else None,
+            "encryption": found.get("EncryptionType"),
+            "made": time_text(1000 * made) if made else "by another protocol",
+        }
+    )
 
 
 class _Shards:

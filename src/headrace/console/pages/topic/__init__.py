@@ -5,6 +5,9 @@ does in the background ends when another one is.
     settings    what is set, what it means, changing it
     messages    records a page at a time, and searching them
     record      one of them
+    schema      reading it by a schema that is pasted
+    search      which of them contain a text
+    saved       searches kept in the browser
     live        records as they come
     produce     writing one
     consumers   the groups that read it

@@ -14,6 +14,7 @@ from headrace.console.pages.topic.record import open_record
 from headrace.console.pages.topic.tab import TopicTab
 
 SENT_SHOWN = 10
+MOST_CHARACTERS = 300_000  # of a value: what a browser may send to the console at once is 1 MiB
 _KINDS = {"text": "Text", "json": "JSON", "base64": "Base64", "none": "No value (a deletion)"}
 
 
@@ -78,7 +79,7 @@ class Produce:
                 'dense no-caps aria-label="Kind of value"'
             )
             self._value = ui.textarea("Value", on_change=self._check).classes("w-full font-mono")
-            self._value.props("outlined autogrow debounce=300 spellcheck=false")
+            self._value.props(f"outlined autogrow debounce=300 spellcheck=false maxlength={MOST_CHARACTERS}")
             self._problem = ui.label("").classes("text-negative").props('role="alert"')
             self._headers = ui.textarea("Headers, one on each line: name: value").classes("w-full font-mono")
             self._headers.props("outlined autogrow rows=2 spellcheck=false")

@@ -11,8 +11,10 @@ from typing import Any
 
 from nicegui import ui
 
+from headrace.console import protobuf
 from headrace.console.access import ServerError
 from headrace.console.browsing import Browsing, Event
+from headrace.console.pages.topic.schema import Given, SchemaInput
 from headrace.console.pages.topic.tab import TopicTab
 from headrace.console.parts.values import as_format, bytes_of, one_line, sendable, size_text, time_text
 from headrace.console.searching import text_of
@@ -79,21 +81,27 @@ def _head(tab: TopicTab, event: Event, dialog: ui.dialog) -> None:
 def _member(tab: TopicTab, event: Event, member: str) -> None:
     data = bytes_of(event, member)
     text: ui.label
+    schema: SchemaInput
 
-    def show() -> None:
-        text.text = as_format(data, form.value or "auto")
+    async def show() -> None:
+        by_schema = form.value == "protobuf"
+        schema.box.visible = by_schema
+        text.text = await schema.shown(data) if by_schema else as_format(data, form.value or "auto")
 
     def download() -> None:
         name = f"{tab.topic}-{event['partition']}-{event['offset']}.{member}"
         ui.download.content(data or b"", name, "application/octet-stream")
 
     with ui.row().classes("w-full items-center gap-2 py-2"):
-        form = ui.toggle(FORMATS, value="auto", on_change=show).props(f'dense no-caps aria-label="Format of the {member}"')
+        formats = FORMATS | ({"protobuf": "Protobuf"} if protobuf.available() else {})
+        form = ui.toggle(formats, value="auto", on_change=show).props(f'dense no-caps aria-label="Format of the {member}"')
         ui.space()
         ui.button("Copy", icon="content_copy", on_click=lambda: _copy(text.text)).props("flat dense no-caps")
         ui.button("Download", icon="download", on_click=download).props("flat dense no-caps")
-    text = ui.label("").classes(f"{_TEXT} headrace-{member}").props('dir="auto" tabindex=0').style("unicode-bidi: isolate")
-    show()
+    schema = SchemaInput(tab.schemas.setdefault(member, Given()), show)
+    schema.box.visible = False
+    text = ui.label(as_format(data, "auto")).classes(f"{_TEXT} headrace-{member}").props('dir="auto" tabindex=0')
+    text.style("unicode-bidi: isolate")
 
 
 def _copy(text: str) -> None:

@@ -11,6 +11,7 @@ from nicegui import background_tasks, ui
 from headrace.console.access import part
 from headrace.console.browsing import TOGETHER
 from headrace.console.frame import View
+from headrace.console.pages.topic.schema import Given
 
 
 class TopicTab:
@@ -21,6 +22,7 @@ class TopicTab:
         self.path = f"/v1/topics/{part(topic)}"
         self.partitions = partitions
         self.internal = internal
+        self.schemas: dict[str, Given] = {}  # of keys and of values
         self._endings: list[Callable[[], object]] = []
 
     @property

@@ -1,4 +1,4 @@
-"""Dead letters: where they are (/dead-letters), and those of one queue: why, from where, how often; and back with one click."""
+"""The dead letters of a queue: why, from where, how often; one, some or all of them back to where they died."""
 
 from __future__ import annotations
 
@@ -7,67 +7,17 @@ from typing import Any
 from nicegui import ui
 
 from headrace.console.access import part
-from headrace.console.frame import Page, View
+from headrace.console.frame import View
 from headrace.console.parts.messages import left_text, payload_text
-from headrace.console.parts.pieces import as_json, facts, heading, plain, shown_rows, table
+from headrace.console.parts.pieces import as_json, facts, plain, table
 from headrace.console.parts.states import show_empty
 from headrace.console.parts.values import count_text, size_text, time_text
 
 SHOWN = 25
-POLL_S = 5.0
-
-
-async def dead_letters(view: View) -> None:
-    view.title("Dead letters")
-    ui.label("What was rejected, has expired, was one too many, or was given back too often.").classes("opacity-70")
-    heading("In queues")
-    queues = table(
-        [("queue", "Queue", "left"), ("vhost", "Virtual host", "left"), ("messages", "Messages", "right"),
-         ("origins", "Come from", "left")]
-    )  # fmt: skip
-    queues.on("row-click", lambda event: view.go(event.args[1]["link"]))
-    no_queues = show_empty("No queue gets dead letters", "headrace queue declare work -a x-dead-letter-exchange= \\\n"
-                           "    -a x-dead-letter-routing-key=dead")  # fmt: skip
-    heading("In topics")
-    topics = table([("topic", "Topic", "left"), ("records", "Records", "right"), ("of", "Of", "left")])
-    topics.on("row-click", lambda event: view.go(event.args[1]["link"]))
-    no_topics = ui.label("No route and no share group has dead letters").classes("opacity-70")
-    more = ui.label("There are more than are shown").classes("opacity-70")
-
-    async def refresh() -> None:
-        said = await view.access.get("/v1/dead-letters")
-        shown_rows(queues, [_queue_row(one) for one in said["queues"]])
-        shown_rows(topics, [_topic_row(one) for one in said["topics"]])
-        queues.visible, no_queues.visible = bool(said["queues"]), not said["queues"]
-        topics.visible, no_topics.visible = bool(said["topics"]), not said["topics"]
-        more.visible = not said["complete"]
-
-    view.every(POLL_S, refresh)
-
-
-def _queue_row(one: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "id": f"{one['vhost']}\n{one['queue']}",
-        "queue": one["queue"],
-        "vhost": one["vhost"],
-        "messages": count_text(one["messages"]),
-        "origins": ", ".join(one["origins"]),
-        "link": f"/dead-letters/{part(one['vhost'])}/{part(one['queue'])}",
-    }
-
-
-def _topic_row(one: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "id": f"{one['topic']}\n{one['kind']}\n{one['name']}",
-        "topic": one["topic"],
-        "records": count_text(one["records"]),
-        "of": f"{'route' if one['kind'] == 'route' else 'share group'} {one['name']}",
-        "link": f"/topics/{part(one['topic'])}",
-    }
 
 
 async def dead_letters_of(view: View) -> None:
-    vhost, queue = view.parts[1], view.parts[2]
+    vhost, queue = view.two_names()
     view.title(queue, back="/dead-letters")
     await _Letters(view, vhost, queue).show()
 
@@ -201,9 +151,3 @@ def _story(entry: dict[str, Any]) -> None:
         plain(as_json(own))
     ui.label("Payload").classes("opacity-70 mt-2")
     plain(payload_text(entry))
-
-
-PAGES = [
-    Page("/dead-letters", "Dead letters", dead_letters, icon="mark_email_unread", group="Queues"),
-    Page("/dead-letters/{rest:path}", "Dead letters", dead_letters_of),
-]

@@ -1,0 +1,133 @@
+"""The dead letters of a route or of a share group: the newest of its topic, why and from where, and back with one click.
+
+They are records, and stay where they are when they were retried.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from nicegui import ui
+
+from headrace.console.access import part
+from headrace.console.browsing import Browsing, Event, EventPage
+from headrace.console.frame import View
+from headrace.console.parts.messages import left_text
+from headrace.console.parts.pieces import facts, plain
+from headrace.console.parts.states import show_empty
+from headrace.console.parts.values import as_format, bytes_of, time_text
+from headrace.console.searching import text_of
+
+SHOWN = 25
+_PREFIX = "__dlq.errors."
+
+
+async def dead_letters_in(view: View) -> None:
+    topic = view.params["topic"]
+    view.title(topic, back="/dead-letters")
+    await _Records(view, topic).newest()
+
+
+def story(event: Event) -> dict[str, str]:
+    """What its headers say about its death: topic, partition, offset, group, route, delivery.count, message."""
+    return {
+        text_of(name).removeprefix(_PREFIX): text_of(content)
+        for name, content in event["headers"]
+        if text_of(name).startswith(_PREFIX)
+    }
+
+
+class _Records:
+    def __init__(self, view: View, topic: str) -> None:
+        self._view = view
+        self._path = f"/v1/topics/{part(topic)}/dead-letters/retry"
+        self._browsing = Browsing(view.access, topic, size=SHOWN)
+        self._page: EventPage | None = None
+        self._ticked: set[tuple[int, int]] = set()
+        with ui.row().classes("w-full items-center gap-2"):
+            self._count = ui.label("").classes("font-medium").props('role="status"')
+            ui.link("The topic", f"/topics/{part(topic)}")
+            ui.space()
+            ui.button("Newest", icon="refresh", on_click=self.newest).props("flat no-caps")
+            if not view.read_only:
+                self._some = ui.button("Retry ticked", icon="replay", on_click=self._retry_ticked).props("flat no-caps")
+                self._some.set_enabled(False)
+                ui.button("Retry all shown", icon="replay", on_click=self._retry_shown)
+        self._list = ui.column().classes("w-full gap-1")
+        with ui.row().classes("w-full justify-end"):
+            self._older = ui.button("Older", icon="chevron_left", on_click=self._go_older).props("flat dense no-caps")
+            self._newer = ui.button("Newer", icon="chevron_right", on_click=self._go_newer).props("flat dense no-caps")
+
+    async def newest(self) -> None:
+        self._show(await self._browsing.open("latest"))
+
+    async def _go_older(self) -> None:
+        if self._page is not None:
+            self._show(await self._browsing.older(self._page))
+
+    async def _go_newer(self) -> None:
+        if self._page is not None:
+            self._show(await self._browsing.newer(self._page))
+
+    def _show(self, page: EventPage) -> None:
+        self._page = page
+        self._count.text = left_text(page.total, "record")
+        self._list.clear()
+        with self._list:
+            for event in reversed(page.events):
+                self._entry(event)
+            if not page.events:
+                show_empty("No dead letters here")
+        self._older.set_enabled(page.has_older)
+        self._newer.set_enabled(page.has_newer)
+
+    def _entry(self, event: Event) -> None:
+        place = (int(event["partition"]), int(event["offset"]))
+        name, died = f"{place[0]}-{place[1]}", story(event)
+        content = as_format(bytes_of(event, "value"), "auto")
+        with ui.row().classes("w-full items-start gap-1 flex-nowrap"):
+            if not self._view.read_only:
+                box = ui.checkbox(value=place in self._ticked).props(f'dense aria-label="Tick {name}"').classes("mt-3")
+                box.on_value_change(lambda change: self._tick(place, change.value))
+                box.set_enabled("topic" in died)
+            with ui.expansion().classes("grow min-w-0 border border-gray-500/30 rounded") as shown:
+                with shown.add_slot("header"), ui.row().classes("items-center gap-3 w-full min-w-0"):
+                    ui.label(died.get("message", "no dead letter")[:200]).classes("min-w-0 break-words")
+                    ui.label(" ".join(content[:200].split())).classes("font-mono text-xs truncate grow min-w-0 w-40")
+                facts({"When": time_text(event["timestamp"]), **died}, columns="md:grid-cols-2")
+                plain(content)
+            if "topic" in died and not self._view.read_only:
+                ui.button(icon="replay", on_click=lambda: self._retry([place])).props(
+                    f'flat round dense aria-label="Retry {name}"'
+                ).classes("mt-2").tooltip("Once more")
+
+    def _tick(self, place: tuple[int, int], on: bool) -> None:
+        (self._ticked.add if on else self._ticked.discard)(place)
+        self._some.set_enabled(bool(self._ticked))
+        self._some.text = f"Retry ticked ({len(self._ticked)})" if self._ticked else "Retry ticked"
+
+    async def _retry_ticked(self) -> None:
+        await self._retry(sorted(self._ticked))
+
+    async def _retry_shown(self) -> None:
+        if self._page is not None:
+            await self._retry([(event["partition"], event["offset"]) for event in self._page.events if "topic" in story(event)])
+
+    async def _retry(self, places: list[tuple[int, int]]) -> None:
+        answers: list[Any] = []
+
+        async def send() -> None:
+            body = {"records": [{"partition": partition, "offset": offset} for partition, offset in places]}
+            answers.append(await self._view.access.post(self._path, body))
+
+        if not await self._view.change(send()):
+            return
+        said = answers[0]
+        if said["moved"]:
+            ui.notify(f"{left_text(said['moved'], 'record')} on the way again", type="positive")
+        for failed in said["failed"][:3]:
+            ui.notify(f"{failed['partition']}-{failed['offset']}: {failed['reason']}", type="negative", multi_line=True)
+        self._ticked -= set(places)
+        self._tick((-1, -1), False)
+        if self._page is not None:
+            self._show(self._page)

@@ -1,0 +1,108 @@
+"""The pictures of docs/tour.md: the console in front of what `headrace demo` shows, step by step.
+
+They go to the folder that HEADRACE_TOUR names, to docs/images if that is the word `docs`, else to one that is thrown away:
+without it the test proves that every step of the tour can be taken. A picture is 1280 × 800; those of the docs have at most
+MOST_BYTES.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.console.busy import DEAD, GROUP, TOPIC, WEBHOOK, a_busy_server, until
+from tests.console.opened import CHROMIUM, a_browser, a_page
+from tests.console.pictures import shrink
+
+from headrace.testing import HeadraceServer
+
+pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
+pytest.importorskip("nicegui", reason="NiceGUI is not installed")
+pytestmark = [
+    pytest.mark.skipif(not CHROMIUM.exists(), reason=f"there is no Chromium at {CHROMIUM}"),
+    pytest.mark.timeout(300),
+]
+
+DOCS = Path(__file__).parents[2] / "docs"
+WIDTH, HEIGHT = 1280, 800
+MOST_BYTES, MOST_PICTURES = 120_000, 8
+PAINT_MS = 1500
+HEADING = "[role=heading][aria-level='1']"
+
+
+def rows(page: Any) -> bool:
+    return bool(page.locator("tbody tr").count())
+
+
+def says(*words: str) -> Callable[[Any], bool]:
+    return lambda page: all(word in page.inner_text("body") for word in words)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    picture: str
+    path: str
+    shown: Callable[[Any], bool]  # before the picture is taken
+    click: str = ""  # the text of what is clicked on first
+
+
+STEPS = (
+    Step("overview", "/", says("Takes writes", "kafka", "amqp", "kinesis")),
+    Step("messages", f"/topics/{TOPIC}?tab=messages", rows),
+    Step("record", f"/topics/{TOPIC}?tab=messages&record=0:0", says("AMQP 0-9-1", "payload_bytes"), "Through every protocol"),
+    Step("group", f"/groups/{GROUP}", says(TOPIC)),
+    Step("graph", "/graph", lambda page: page.locator("canvas").count() > 0),
+    Step("dead-letters", "/dead-letters", says(DEAD)),
+    Step("webhook", f"/routes/{WEBHOOK}", says("Attempts", "delivered")),
+    Step("streams", "/streams", says("demo.clicks")),
+)
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[HeadraceServer]:
+    with a_busy_server() as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with a_browser() as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    wanted = os.environ.get("HEADRACE_TOUR")
+    found = DOCS / "images" if wanted == "docs" else Path(wanted) if wanted else tmp_path_factory.mktemp("tour")
+    found.mkdir(parents=True, exist_ok=True)
+    return found
+
+
+def test_every_step_of_the_tour_can_be_taken_and_pictured(server: HeadraceServer, browser: Any, folder: Path) -> None:
+    with a_page(browser, server, WIDTH) as page:
+        page.set_viewport_size({"width": WIDTH, "height": HEIGHT})
+        for step in STEPS:
+            page.goto(step.path)
+            page.wait_for_selector(HEADING)
+            if step.click:
+                page.get_by_text(step.click, exact=True).click()
+            until(page, lambda: step.shown(page), f"the content of {step.path}")  # noqa: B023
+            page.wait_for_timeout(PAINT_MS)  # a picture is about what one sees: charts that move into their place
+            picture = folder / f"tour-{step.picture}.png"
+            page.screenshot(path=picture)
+            if folder == DOCS / "images":
+                shrink(picture)
+
+
+def test_the_tour_shows_these_pictures_and_no_others() -> None:
+    text = (DOCS / "tour.md").read_text()
+    pictured = re.findall(r"!\[[^\]]+\]\(images/tour-([a-z-]+)\.png\)", text)
+    assert pictured == [step.picture for step in STEPS]
+    assert len(pictured) <= MOST_PICTURES
+    for name in pictured:
+        assert (DOCS / "images" / f"tour-{name}.png").stat().st_size <= MOST_BYTES
