@@ -1,6 +1,5 @@
-"""A person with the console open: `python -m bench.console_browser URL TOPIC` opens the overview and the tail of a topic in
-headless Chromium, prints a JSON object with how long pages took to show something, and keeps both open until its standard input
-ends.
+"""A person with the console open: `python -m bench.console_browser URL [PATH …]` opens the overview and these pages in headless
+Chromium, prints a JSON object with how long pages took to show something, and keeps them open until its standard input ends.
 
 A time is from the request for the address to the moment that the page shows what it is about: of the first page with an empty
 cache, of the others in the same browser. It runs at the lowest priority, for the browser would be on another machine.
@@ -36,7 +35,7 @@ def show(page: Any, path: str, what: str) -> float:
     return took_s(work)
 
 
-def main(url: str, topic: str) -> None:
+def main(url: str, paths: list[str]) -> None:
     from playwright.sync_api import sync_playwright
 
     os.nice(19)
@@ -44,10 +43,12 @@ def main(url: str, topic: str) -> None:
         browser = started.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
         context = browser.new_context(base_url=url, viewport={"width": 1280, "height": 800})
         context.set_default_timeout(DEADLINE_MS)
-        overview, tail = context.new_page(), context.new_page()
+        overview, other = context.new_page(), context.new_page()
         first = show(overview, "/", "text=Takes writes")
-        later = sorted(show(tail, path, HEADING) for path in LATER)
-        show(tail, f"/topics/{topic}?tab=live", HEADING)
+        later = sorted(show(other, path, HEADING) for path in LATER)
+        other.close()
+        for path in paths:
+            show(context.new_page(), path, HEADING)
         print(json.dumps({"first_s": first, "later_s": later[len(later) // 2]}), flush=True)
         while sys.stdin.readline():
             pass
@@ -55,4 +56,4 @@ def main(url: str, topic: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2])
+    main(sys.argv[1], sys.argv[2:])

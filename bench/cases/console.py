@@ -8,6 +8,7 @@ that.
 from __future__ import annotations
 
 import json
+import os
 import socket
 import subprocess
 import sys
@@ -26,8 +27,10 @@ HOST = "127.0.0.1"
 TOPIC = "load"
 CONNECTIONS = 8
 READY_S = 60.0
+SETTLE_S = 3.0
 MODULE = "headrace.console.process"
 CHROMIUM = Path("/usr/bin/chromium")
+STATES = {"started": "console started", "open": "overview open", "tail": "overview and tail open"}
 
 
 def free_port() -> int:
@@ -51,6 +54,12 @@ def resident_mb(pid: int) -> float:
     raise LoadError("the console has ended")
 
 
+def cpu_seconds(pid: int) -> float:
+    """User and system time so far."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(") ", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def wait_for_console(url: str) -> None:
     """Until it answers: the socket was there from the start."""
     with urllib.request.urlopen(f"{url}/login", timeout=READY_S) as answer:
@@ -58,9 +67,9 @@ def wait_for_console(url: str) -> None:
 
 
 @contextmanager
-def browser(url: str) -> Iterator[dict[str, Any]]:
-    """How long its pages took, while it stays open."""
-    command = [sys.executable, "-m", "bench.console_browser", url, TOPIC]
+def browser(url: str, *paths: str) -> Iterator[dict[str, Any]]:
+    """How long its pages took, while the overview and these stay open."""
+    command = [sys.executable, "-m", "bench.console_browser", url, *paths]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdin is not None
         assert process.stdout is not None
@@ -97,12 +106,16 @@ def measure(rig: Rig) -> Measured:
         measured["idle_mb"] = resident_mb(console_pid(server.pid))
         measured |= under_load(rig, "started")
         if CHROMIUM.exists():
-            with browser(url) as pages:
-                measured["first_s"], measured["later_s"] = pages["first_s"], pages["later_s"]
-                measured |= under_load(rig, "open")
-                time.sleep(1.0)  # a poll with all that the load has left
-                measured["open_mb"] = resident_mb(console_pid(server.pid))
-    for name in ("started", "open"):
+            for name, paths in (("open", ()), ("tail", (f"/topics/{TOPIC}?tab=live",))):
+                with browser(url, *paths) as pages:
+                    measured["first_s"], measured["later_s"] = pages["first_s"], pages["later_s"]
+                    time.sleep(SETTLE_S)  # opening a page is not having it open
+                    busy, begun = cpu_seconds(console_pid(server.pid)), time.monotonic()
+                    measured |= under_load(rig, name)
+                    used = cpu_seconds(console_pid(server.pid)) - busy
+                    measured[f"{name}_console"] = 100 * used / (time.monotonic() - begun)
+                    measured["open_mb"] = resident_mb(console_pid(server.pid))
+    for name in STATES:
         if name in measured:
             measured[f"{name}_ratio"] = measured[name] / measured["without"]
             measured[f"{name}_p99_ratio"] = measured[f"{name}_p99"] / measured["without_p99"]
@@ -131,18 +144,18 @@ CASES = (
         name="console",
         title="What the console costs",
         about="Produce requests of one record, acks=all and fsync, on 8 connections, each with one request under way: without "
-        "a console, with its process started and nobody looking, and with a browser (headless Chromium, lowest priority) "
-        "that has the overview and the tail of the topic under load open. All of it runs on one machine. Pages: from the "
-        "request to what the page is about; the first one with an empty cache, the median of four others after it.",
+        "a console, with its process started and nobody looking, with a browser (headless Chromium, lowest priority) that has "
+        "the overview open, and that has also the tail of the topic under load open. All of it runs on one machine. Pages: from "
+        "the request to what the page is about; the first one with an empty cache, the median of four others after it.",
         ours=Mode.HEADRACE,
         serve=False,
         measure=measure,
         rows=(
             *_rows("without", "no console"),
-            *_rows("started", "console started"),
-            *_rows("open", "open in a browser"),
-            *_ratios("started", "console started"),
-            *_ratios("open", "open in a browser"),
+            *(row for name, words in STATES.items() for row in _rows(name, words)),
+            *(row for name, words in STATES.items() for row in _ratios(name, words)),
+            Row("open_console", "CPU of the console, overview open, of a core", "%", better="less"),
+            Row("tail_console", "CPU of the console, overview and tail open, of a core", "%", better="less"),
             Row("idle_mb", "memory of the console, nobody looking", "MB", better="less", aim_value=150),
             Row("open_mb", "memory of the console, open in a browser", "MB", better="less", aim_value=150),
             Row("first_s", "the overview, first time", "s", better="less", aim_value=3.0),

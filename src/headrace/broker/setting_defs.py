@@ -215,7 +215,7 @@ _EFFECTIVE = (
     _def("remote.log.reader.threads", _INT, 10, at_least(1), "Reads from the archive at the same time."),
     # -- the audit trail
     _def(
-        "headrace.audit.enable", _BOOLEAN, True, None,
+        "headrace.audit.enable", _BOOLEAN, False, None,
         "Whether administration is written down in the topic headrace.audit: who, when, what, and what came of it.",
         dynamic=True,
     ),

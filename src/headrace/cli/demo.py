@@ -109,7 +109,7 @@ class Demo:
 
         hook = WarehouseWebhook()
         self._others.append(hook)
-        ready = self._start_server("--set", f"headrace.webhooks.allow={hook.allowed}")
+        ready = self._start_server("--set", f"headrace.webhooks.allow={hook.allowed}", "--set", "headrace.audit.enable=true")
         self._start_feeds(ready)
         hook.begin(_url(ready["http"]))
         self._view.feeds([other.name for other in self._others])

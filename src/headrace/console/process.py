@@ -16,6 +16,7 @@ import tempfile
 from pathlib import Path
 
 LOOK_S = 1.0
+NICE = 5  # on a machine that is short of time the server goes first
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -27,6 +28,8 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--read-only", action="store_true")
     parser.add_argument("--with-parent", action="store_true")
     given = parser.parse_args(argv)
+    if given.with_parent:
+        os.nice(NICE)
     if given.fd is not None:
         listening = socket.socket(fileno=given.fd)
     else:

@@ -102,7 +102,7 @@ class HeadraceServer:
         self._folder = Path(tempfile.mkdtemp(prefix="headrace-"))
         self.data = Path(data) if data is not None else self._folder / "data"
         self.durability = durability
-        self.settings = {"headrace.audit.enable": False, **(settings or {})}  # a topic that nobody made would surprise
+        self.settings = dict(settings or {})
         self.arguments = tuple(arguments)
         self.environment = dict(environment or {})
         self.listeners: dict[str, str] = {}

@@ -15,6 +15,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
+from headrace.broker.audit import TOPIC as AUDIT_TOPIC
 from headrace.broker.streams.consumers import Consumer
 from headrace.broker.streams.definition import StreamDefinition
 from headrace.broker.streams.errors import NotFound, NotStored
@@ -127,7 +128,7 @@ class Registry:
         """Whether everybody may see this topic as a stream."""
         name = topic.name
         taken = name in self._by_topic or name in self.being_made
-        return not taken and not is_internal(topic) and len(name) <= MAX_NAME_LENGTH
+        return not taken and not is_internal(topic) and name != AUDIT_TOPIC and len(name) <= MAX_NAME_LENGTH
 
     def _view(self, key: Key, topic: Topic) -> Stream:
         view = self._views.get(key)

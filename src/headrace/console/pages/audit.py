@@ -51,7 +51,7 @@ class _Trail:
         self._text.props("dense outlined clearable debounce=300").classes("w-72")
         self._table = table(_COLUMNS)
         self._table.on("row-click", lambda event: self._open(event.args[1]["id"]))
-        hint = "Changes to topics, queues, users, routes and streams are written down here, if headrace.audit.enable is true."
+        hint = "Changes to topics, queues, users, routes and streams are written down here while headrace.audit.enable is true."
         self._empty = show_empty("Nothing was changed yet, or nothing like that", hint, icon="fact_check")
         self._older = ui.button("Older", icon="history", on_click=lambda: view.change(self._go_older())).props("flat dense")
         view.every(POLL_S, self._refresh)
