@@ -145,8 +145,8 @@ CASES = (
         title="What the console costs",
         about="Produce requests of one record, acks=all and fsync, on 8 connections, each with one request under way: without "
         "a console, with its process started and nobody looking, with a browser (headless Chromium, lowest priority) that has "
-        "the overview open, and that has also the tail of the topic under load open. All of it runs on one machine. Pages: from "
-        "the request to what the page is about; the first one with an empty cache, the median of four others after it.",
+        "the overview open, and that has the tail of the topic under load open, too. All of it runs on one machine. Pages: "
+        "from the request to what the page is about; the first one with an empty cache, the median of four others after it.",
         ours=Mode.HEADRACE,
         serve=False,
         measure=measure,

@@ -173,7 +173,8 @@ def _frame(console: Console, view: View, browser: str) -> ui.column:
         if console.sessions.logged_in(browser):
             with ui.button(user, icon="person").props("flat dense no-caps color=white"), ui.menu():
                 ui.menu_item("Log out", lambda: _log_out(console, browser))
-    with ui.left_drawer(bordered=True).props("width=210 breakpoint=900").classes("p-2 gap-0") as drawer:
+    drawer = ui.left_drawer(value=False, bordered=True).props("show-if-above width=210 breakpoint=900").classes("p-2 gap-0")
+    with drawer:
         menu.on_click(drawer.toggle)
         group = ""
         for page in console.pages:

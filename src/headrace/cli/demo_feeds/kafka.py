@@ -10,6 +10,7 @@ import time
 
 from headrace.cli.demo_feeds.background import Background
 from headrace.client.kafka import Cluster
+from headrace.client.kafka.errors import UnknownName
 from headrace.client.kafka.groups import committed_offsets
 from headrace.client.kafka.member import Member
 from headrace.client.kafka.offsets import start_offsets
@@ -32,6 +33,10 @@ class FraudCheck(Background):
     def _work(self) -> None:
         cluster = Cluster(self._address)
         try:
+            try:
+                cluster.topics([TOPIC])
+            except UnknownName:
+                return  # nobody has written yet; it is looked for again
             member, reader = Member(cluster, GROUP, [TOPIC]), Reader(cluster, {})
             reader.partition_bytes = _PIECE_BYTES
             try:
@@ -43,7 +48,6 @@ class FraudCheck(Background):
             cluster.close()
 
     def _check(self, cluster: Cluster, member: Member, reader: Reader) -> None:
-        cluster.topics([TOPIC])
         ours, next_commit = False, time.monotonic() + _COMMIT_S
         while not self.ended.wait(_REST_S):
             if not ours:

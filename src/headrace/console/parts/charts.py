@@ -19,10 +19,10 @@ class TimeChart:
         self._chart = (
             ui.echart(
                 {
-                    "title": {"text": title, "textStyle": {"fontSize": 13, "fontWeight": "normal"}},
+                    "title": {"text": title, "left": 0, "top": 0, "textStyle": {"fontSize": 13, "fontWeight": "normal"}},
                     "tooltip": {"trigger": "axis"},
-                    "legend": {"top": 22, "type": "scroll"},
-                    "grid": {"left": 56, "right": 12, "top": 52, "bottom": 24},
+                    "legend": {"top": 24, "left": 0, "type": "scroll"},
+                    "grid": {"left": 56, "right": 12, "top": 72, "bottom": 24},
                     "xAxis": {"type": "category", "data": [], "boundaryGap": False},
                     "yAxis": {"type": "value", "name": unit, "min": 0},
                     "animation": False,
