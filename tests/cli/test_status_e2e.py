@@ -22,6 +22,12 @@ from headrace.testing import wait_until
 
 
 @pytest.fixture
+def headrace_shared_server(headrace_server: Any) -> Any:
+    """One of its own: what others leave behind would stand first in what is told."""
+    return headrace_server
+
+
+@pytest.fixture
 def cli(managed: Any, headrace: Any) -> Any:
     return headrace
 
