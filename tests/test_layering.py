@@ -29,7 +29,7 @@ MAY_IMPORT = {
     "zeromq": {"broker", "log", "_zeromq"},
     "multicast": {"broker", "log", "_multicast"},
     "client": {"kafka", "zeromq", "multicast"},
-    "console": {"client"},
+    "console": {"client", "web"},
     "spark": {"client", "kafka", "_columns"},
     "cli": {"amqp", "client", "console", "kafka", "logs", "server", "log", "spark"},
     "testing": {"disk"},

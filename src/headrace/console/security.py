@@ -13,12 +13,12 @@ What is refused gets 403 and one line in the log. Answers say that no other page
 
 from __future__ import annotations
 
-import ipaddress
 import logging
 from collections.abc import Collection
-from urllib.parse import urlsplit
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from headrace.web.visitors import NotLetIn, Visitors, Wrong
 
 logger = logging.getLogger("headrace.console")
 
@@ -42,7 +42,8 @@ class Gate:
 
     def __init__(self, app: ASGIApp, names: Collection[str] = ()) -> None:
         self._app = app
-        self._names = frozenset(name.lower() for name in names) | {"localhost"}
+        self._visitors = Visitors()
+        self._visitors.allow(names, ())
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] not in ("http", "websocket"):
@@ -62,30 +63,22 @@ class Gate:
 
     def refusal(self, scope: Scope) -> str | None:
         """Why, or None."""
-        headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
-        host = headers.get(b"host", "")
-        if not self._is_ours(host):
-            return f"Host {host[:100]!r} is not a name of this console"
-        origin = headers.get(b"origin")
+        headers = dict(scope["headers"])
+        host, origin = headers.get(b"host", b""), headers.get(b"origin")
         only_looks = scope["type"] == "http" and scope["method"] in ("GET", "HEAD", "OPTIONS")
-        if origin is not None and not only_looks and origin.lower().partition("://")[2] != host.lower():
-            return f"Origin {origin[:100]!r} is not the console"
+        try:
+            self._visitors.check_host(host)
+            if origin is not None and not only_looks:
+                self._visitors.check_origin(origin, host)
+        except NotLetIn as stranger:
+            if stranger.wrong is Wrong.ORIGIN:
+                return f"Origin {stranger.shown!r} is not the console"
+            return f"Host {stranger.shown!r} is not a name of this console"
         if origin is None and scope["type"] == "websocket":
             return "a WebSocket without an Origin"
-        if headers.get(b"sec-fetch-site") == "cross-site" and headers.get(b"sec-fetch-mode") != "navigate":
+        if headers.get(b"sec-fetch-site") == b"cross-site" and headers.get(b"sec-fetch-mode") != b"navigate":
             return "asked for by a page of somebody else"
         return None
-
-    def _is_ours(self, host: str) -> bool:
-        try:
-            name = urlsplit(f"//{host}").hostname or ""
-        except ValueError:
-            return False
-        try:
-            ipaddress.ip_address(name)
-        except ValueError:
-            return name in self._names
-        return True
 
 
 def _with_headers(send: Send) -> Send:

@@ -1,27 +1,19 @@
-"""Which Host and which Origin are let in: what keeps web pages of others from using this server through a browser.
-
-The same two rules as for HTTP, with the same settings. Host must be an IP address, localhost (or a name below it) or listed in
-`headrace.http.hosts`, for a page that lets its own name point to this machine comes with that name. Origin, which browsers send
-with every request that changes something, must be the address that was asked or be listed in `headrace.http.origins`; pages of
-those that are listed get the CORS headers that AWS sends. Programs that are no browsers don't notice.
-
-Bound: `MAX_REMEMBERED` hosts that were found good.
+"""Which Host and which Origin are let in (`web.visitors`), by the settings that HTTP has too: `headrace.http.hosts` and
+`headrace.http.origins`. Pages of origins that are listed get the CORS headers that AWS sends.
 """
 
 from __future__ import annotations
 
-from ipaddress import ip_address
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
 from headrace.kinesis.errors import ACCESS_DENIED, KinesisError
+from headrace.web.visitors import NotLetIn, Visitors, Wrong
 
 if TYPE_CHECKING:
     from headrace.broker.settings import Settings
     from headrace.web.exchange import Exchange
 
 HOSTS, ORIGINS = "headrace.http.hosts", "headrace.http.origins"
-MAX_REMEMBERED = 256
 PREFLIGHT_S = b"172800"
 
 Headers = list[tuple[bytes, bytes]]
@@ -30,41 +22,28 @@ Headers = list[tuple[bytes, bytes]]
 class Gate:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._good: set[bytes] = set()
-        self._hosts: frozenset[str] = frozenset()
-        self._origins: frozenset[str] = frozenset()
+        self._visitors = Visitors()
         settings.subscribe(self._read)
         self._read()
 
     def _read(self) -> None:
-        self._good.clear()
-        self._hosts = frozenset(name.lower().rstrip(".") for name in self._settings.get_list(HOSTS))
-        self._origins = frozenset(origin.lower().rstrip("/") for origin in self._settings.get_list(ORIGINS))
+        self._visitors.allow(self._settings.get_list(HOSTS), self._settings.get_list(ORIGINS))
 
     def admit(self, host: bytes, origin: bytes | None) -> bytes:
         """Raises KinesisError. Returns the listed foreign origin that the request comes from, or nothing."""
-        if host not in self._good:
-            self._check_host(host)
-        return self._check_origin(origin, host) if origin else b""
+        try:
+            self._visitors.check_host(host)
+            return self._visitors.check_origin(origin, host) if origin else b""
+        except NotLetIn as stranger:
+            raise _refusal(stranger) from None
 
-    def _check_host(self, host: bytes) -> None:
-        name = _name_of(host)
-        if name is None:
-            raise KinesisError(ACCESS_DENIED, "The request has no Host, or one that is none.", 400)
-        if not (_is_address(name) or name == "localhost" or name.endswith(".localhost") or name in self._hosts):
-            raise KinesisError(ACCESS_DENIED, f"Host '{name}' is not known here; {HOSTS} lists the names that are.", 403)
-        if len(self._good) < MAX_REMEMBERED:
-            self._good.add(host)
 
-    def _check_origin(self, origin: bytes, host: bytes) -> bytes:
-        text = origin.decode("latin-1").lower()
-        scheme, separator, netloc = text.partition("://")
-        if separator and scheme in ("http", "https") and netloc == host.decode("latin-1").lower():
-            return b""
-        if text in self._origins:
-            return origin
-        shown = f"Origin '{text[:200]}' is not allowed here; {ORIGINS} lists those that are."
-        raise KinesisError(ACCESS_DENIED, shown, 403)
+def _refusal(stranger: NotLetIn) -> KinesisError:
+    if stranger.wrong is Wrong.NO_HOST:
+        return KinesisError(ACCESS_DENIED, "The request has no Host, or one that is none.", 400)
+    if stranger.wrong is Wrong.HOST:
+        return KinesisError(ACCESS_DENIED, f"Host '{stranger.shown}' is not known here; {HOSTS} lists the names that are.", 403)
+    return KinesisError(ACCESS_DENIED, f"Origin '{stranger.shown}' is not allowed here; {ORIGINS} lists those that are.", 403)
 
 
 def preflight_headers(exchange: Exchange, origin: bytes) -> Headers:
@@ -81,18 +60,3 @@ def preflight_headers(exchange: Exchange, origin: bytes) -> Headers:
         if value is not None:
             found.append((allowed, value))
     return found
-
-
-def _name_of(host: bytes) -> str | None:
-    try:
-        return (urlsplit("//" + host.decode("ascii")).hostname or "").rstrip(".") or None
-    except ValueError:
-        return None
-
-
-def _is_address(name: str) -> bool:
-    try:
-        ip_address(name.partition("%")[0])
-    except ValueError:
-        return False
-    return True

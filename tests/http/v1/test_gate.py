@@ -8,7 +8,8 @@ import pytest
 
 from headrace.broker.settings import Settings
 from headrace.http.problems import Problem
-from headrace.http.v1.gate import MAX_REMEMBERED, Gate, is_preflight, preflight_headers
+from headrace.http.v1.gate import Gate, is_preflight, preflight_headers
+from headrace.web.visitors import MAX_REMEMBERED
 
 LISTED = {"headrace.http.hosts": "broker.example,Other.Example", "headrace.http.origins": "https://app.example,null"}
 
@@ -118,7 +119,7 @@ def test_settings_that_change_hold_at_once() -> None:
 def test_what_is_remembered_of_hosts_has_a_bound(gate: Gate) -> None:
     for port in range(2 * MAX_REMEMBERED):
         assert refused(gate, scope(host=f"localhost:{port + 1}")) is None
-    assert len(gate._good) == MAX_REMEMBERED
+    assert len(gate._visitors._good) == MAX_REMEMBERED
 
 
 def test_a_preflight_is_told_what_it_asked_for() -> None:
