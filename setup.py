@@ -17,7 +17,7 @@ else:
                 extra_compile_args=["-O3"],
                 optional=True,
             )
-            for name in ("_speed", "_compact", "_amqp", "_columns", "_multicast", "_zeromq", "_kinesis")
+            for name in ("_speed", "_compact", "_amqp", "_columns", "_multicast", "_zeromq", "_kinesis", "_direct")
         ],
         language_level=3,
     )

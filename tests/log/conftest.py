@@ -43,12 +43,13 @@ class Crash(BaseException):
 class Rig:
     """One data folder, its clock, and the log on it while it is open."""
 
-    def __init__(self, *, held: bool = False, capacity_bytes: int | None = None, **options: Any) -> None:
+    def __init__(self, *, held: bool = False, direct: bool = True, capacity_bytes: int | None = None, **options: Any) -> None:
         self.disk = SimulatedDisk(capacity_bytes=capacity_bytes)
         self.clock = SimulatedClock()
         self.random = Random(7)
         self.loop = asyncio.new_event_loop()
         self.held = held
+        self.direct = direct
         self.options: dict[str, Any] = {
             "journal_file_bytes": 64 * 1024,
             "journal_files": 3,
@@ -128,6 +129,7 @@ class Rig:
     def open(self) -> EmbeddedLog:
         make: Callable[[], Any] = HeldWorker if self.held else InlineWorker
         self.commit_worker, self.keeper = make(), make()
+        self.disk.direct = self.commit_worker.submit if self.direct else None
         self._log = self.call(
             lambda: EmbeddedLog.open(
                 self.disk, self.clock, commit_worker=self.commit_worker, keeper=self.keeper, **self.options

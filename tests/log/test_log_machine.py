@@ -122,11 +122,13 @@ class LogMachine(RuleBasedStateMachine):
         self.tasks: list[Any] = []
         self.deleted: dict[tuple[Any, int], Any] = {}  # partitions that may come back, if their deletion is lost
 
-    @initialize(seed=st.integers(0, 1 << 32), held=st.booleans(), journal_blocks=st.sampled_from((2, 4, 16)))
-    def start(self, seed: int, held: bool, journal_blocks: int) -> None:
+    @initialize(
+        seed=st.integers(0, 1 << 32), held=st.booleans(), direct=st.booleans(), journal_blocks=st.sampled_from((2, 4, 16))
+    )
+    def start(self, seed: int, held: bool, direct: bool, journal_blocks: int) -> None:
         self.random = Random(seed)
         self.rig = self.rig_class(
-            held=held, journal_file_bytes=4096 * journal_blocks, max_open_files=3, retention_interval_s=30.0
+            held=held, direct=direct, journal_file_bytes=4096 * journal_blocks, max_open_files=3, retention_interval_s=30.0
         )
         self.rig.random.seed(seed)
         self.rig.open()

@@ -103,7 +103,13 @@ def _live(machine: LogMachine, seed: int, story: list[str]) -> None:
     rules = _rules(random)
     mixture = [name for name in rules if (held or name not in NEEDS_HELD_THREADS) and random.random() < 0.75]
     weights = [random.choice(WEIGHTS) * RARE.get(name, 1) for name in mixture]
-    happens("start", seed=random.randrange(1 << 32), held=held, journal_blocks=random.choice((2, 4, 16)))
+    happens(
+        "start",
+        seed=random.randrange(1 << 32),
+        held=held,
+        direct=random.random() < 0.5,
+        journal_blocks=random.choice((2, 4, 16)),
+    )
     for _ in range(random.choice(LENGTHS)):
         [name] = random.choices(mixture, weights)
         happens(name, **rules[name]())

@@ -63,6 +63,9 @@ class MemoryDisk:
             self._files[path] = MemoryFile()
         return self._files[path]
 
+    def open_direct(self, path: str) -> None:
+        return None
+
     def exists(self, path: str) -> bool:
         return path in self._files
 

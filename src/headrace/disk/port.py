@@ -7,7 +7,7 @@ one (`headrace.testing.disk`) makes the worst of it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 Buffer = bytes | bytearray | memoryview
@@ -44,12 +44,26 @@ class File(Protocol):
     def truncate(self, size: int) -> None: ...
 
     def allocate(self, size: int) -> None:
-        """Reserves room, so that later writes below `size` can't run out of it."""
+        """Makes the file that large, of zeros, durably: later writes below `size` can't run out of room, and change nothing but
+        the bytes they write."""
         ...
 
     def sync(self) -> None: ...
 
     def close(self) -> None: ...
+
+
+class DirectFile(Protocol):
+    """The same file, for writes that nobody waits for. Belongs to the event loop's thread."""
+
+    def start(self, position: int, pieces: Sequence[Buffer], done: Callable[[Exception | None], None]) -> bool:
+        """Begins what `File.write_synced` does; `done` is called on the event loop when it has ended. False when it can't be
+        begun: nothing was, and `File.write_synced` is the way. One at a time, and whole allocated blocks of 4096 bytes."""
+        ...
+
+    def close(self) -> None:
+        """Waits for what is under way; its `done` is not called any more."""
+        ...
 
 
 class FolderLocked(Exception):
@@ -59,6 +73,10 @@ class FolderLocked(Exception):
 class Disk(Protocol):
     def open(self, path: str, *, create: bool = False) -> File:
         """Raises FileNotFoundError unless `create`, which also makes the folders above it."""
+        ...
+
+    def open_direct(self, path: str) -> DirectFile | None:
+        """None where there is no such way to write."""
         ...
 
     def exists(self, path: str) -> bool: ...

@@ -9,11 +9,12 @@ import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from headrace.disk.port import Buffer, FolderLocked
+from headrace.disk.port import Buffer, DirectFile, FolderLocked
 
 _NOWAIT = getattr(os, "RWF_NOWAIT", 0)
 _DSYNC = getattr(os, "RWF_DSYNC", 0)
 _MAX_PIECES = 512  # below every system's IOV_MAX
+_ZEROS = memoryview(bytes(128 * 1024))
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
@@ -107,11 +108,19 @@ class RealFile:
         os.ftruncate(self.fd, size)
 
     def allocate(self, size: int) -> None:
+        """Blocks that are only reserved have to be marked as written by the sync after the first write to each, and that costs
+        as much again as the sync: so zeros are written. In small pieces, because a direct write waits for one of them."""
+        position = self.size()
+        if position >= size:
+            return
         try:
-            os.posix_fallocate(self.fd, 0, size)
+            os.posix_fallocate(self.fd, position, size - position)
         except OSError as error:
             if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL):
                 raise
+        while position < size:
+            position += os.pwrite(self.fd, _ZEROS[: size - position], position)
+        self.sync()
 
     def sync(self) -> None:
         os.fdatasync(self.fd)
@@ -154,6 +163,16 @@ class RealDisk:
         except FileNotFoundError:
             os.makedirs(os.path.dirname(full), exist_ok=True)
             return RealFile(os.open(full, flags | os.O_CREAT, 0o644))
+
+    def open_direct(self, path: str) -> DirectFile | None:
+        if os.environ.get("HEADRACE_PURE"):
+            return None
+        try:
+            from headrace.disk.direct import RealDirectFile
+
+            return RealDirectFile(self._path(path))
+        except (ImportError, OSError, RuntimeError):  # not compiled, not on this file system, no event loop
+            return None
 
     def exists(self, path: str) -> bool:
         return os.path.exists(self._path(path))

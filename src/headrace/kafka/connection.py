@@ -78,6 +78,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
         self._paused = False
         self.throttle: Throttle | None = None  # only while there are quotas for clients
         self._times = listener.produce_times  # of requests like the one that is being handled
+        self.requests = 0
         self.software = ("", "")  # the name and version of the client (KIP-511)
         self.client_id = ""  # as of the last request that was neither Produce nor Fetch
         self._tasks: set[asyncio.Task[None]] = set()
@@ -159,6 +160,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
             if not self._handle(view, start + 4, stop):
                 self._hold(view, start, end)
                 return
+            self.requests += 1
             if self._transport is None:
                 return
             start = stop
@@ -331,6 +333,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
     def take_slot(self) -> Slot:
         slot = Slot(self._times, self.last_active)
         self._slots.append(slot)
+        self.listener.attention.rest()
         if len(self._slots) >= MAX_WAITING:
             self._pause()
         return slot
@@ -354,6 +357,8 @@ class KafkaConnection(asyncio.BufferedProtocol):
             return
         slot.pieces = pieces
         slot.times.add(self.listener.now() - slot.began)
+        if self.listener.few_peers:
+            self.listener.attention.stay()
         while slots and slots[0].pieces is not None:
             ready = slots.popleft().pieces
             assert ready is not None

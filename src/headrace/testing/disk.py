@@ -23,6 +23,8 @@ from headrace.disk.port import Buffer, FolderLocked
 
 _SECTOR_BYTES = 512
 
+Submit = Callable[[Callable[[], None], Callable[[Exception | None], None]], None]  # a job, and who hears of its end
+
 
 @dataclass(slots=True, eq=False)
 class _Inode:
@@ -146,6 +148,7 @@ class SimulatedFile:
                 raise OSError(errno.ENOSPC, "simulated disk is full")
             _resize(self._inode.current, size)
             self._inode.unsynced.append((size, None))
+            self.sync()
 
     def sync(self) -> None:
         self._check()
@@ -158,6 +161,32 @@ class SimulatedFile:
 
     def close(self) -> None:
         self.closed = True
+
+
+class SimulatedDirectFile:
+    """Direct writes happen when `submit` runs them: at once, or when a test says so."""
+
+    def __init__(self, file: SimulatedFile, submit: Submit) -> None:
+        self._file = file
+        self._submit = submit
+        self._busy = False
+
+    def start(self, position: int, pieces: Sequence[Buffer], done: Callable[[Exception | None], None]) -> bool:
+        taken = b"".join(pieces)
+        assert not self._busy, "one at a time"
+        assert position % 4096 == len(taken) % 4096 == 0, "whole blocks"
+        assert position + len(taken) <= self._file.size(), "blocks that were allocated"
+        self._busy = True
+
+        def ended(error: Exception | None) -> None:
+            self._busy = False
+            done(error)
+
+        self._submit(lambda: self._file.write_synced(position, (taken,)), ended)
+        return True
+
+    def close(self) -> None:
+        return
 
 
 _Change = tuple[str, _Inode | None, str, _Inode | None]
@@ -211,6 +240,7 @@ class SimulatedDisk:
         self.fault_random = Random(0)
         self.life = 0
         self.on_step: Callable[[], None] | None = None
+        self.direct: Submit | None = None  # what runs direct writes; without it there are none
         self._folders: dict[str, _Folder] = {}
         self._locked = False
         self._stopped = False
@@ -266,6 +296,9 @@ class SimulatedDisk:
             inode = _Inode()
             folder.change(name, inode)
         return SimulatedFile(self, inode)
+
+    def open_direct(self, path: str) -> SimulatedDirectFile | None:
+        return None if self.direct is None else SimulatedDirectFile(self.open(path), self.direct)
 
     def exists(self, path: str) -> bool:
         folder, name = self._folder(path)

@@ -4,6 +4,10 @@ A group commit writes one frame and syncs it once; the segments themselves are s
 the checkpoint's floor are not needed any more, so their file is used again from its start. Used-again files have all their
 blocks, so fdatasync writes no metadata.
 
+A small frame is written without a thread where the disk can (`start`: the event loop hands it over and hears of its end), any
+other by the commit thread (`write`). New files grow ahead of what is written, on the keeper's thread (`grow`), because a write
+into blocks that exist is synced in half the time.
+
 A frame begins on a 4 KiB boundary and no other frame shares its blocks: writing the next one can't tear it.
 
     magic "HRJF" 4 · CRC-32C of all that follows 4 · sequence 8 · payload bytes 4 · entries 4 · folder key 8 · payload
@@ -21,12 +25,12 @@ from __future__ import annotations
 import errno
 import struct
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 from uuid import UUID
 
-from headrace.disk.port import Disk, File
+from headrace.disk.port import DirectFile, Disk, File
 from headrace.log.embedded.layout import JOURNAL
 from headrace.log.errors import RecoveryFailed
 from headrace.record import crc32c
@@ -39,7 +43,9 @@ _FRAME = struct.Struct(">4sIQII8s")
 _ENTRY = struct.Struct(">B3x16siqqI4x")
 _MAGIC = b"HRJF"
 _BLOCK_BYTES = 4096
-_STEP_BYTES = 8 * 1024 * 1024  # a new file grows by steps, so that a small server takes little room
+_FIRST_STEP_BYTES = 1024 * 1024
+_STEP_BYTES = 4 * 1024 * 1024  # a new file grows by steps, so that a small server takes little room
+_AHEAD_BYTES = 2 * 1024 * 1024  # when less than this is left, it is time to grow
 
 
 class Entry(NamedTuple):
@@ -53,13 +59,18 @@ class Entry(NamedTuple):
 
 @dataclass(slots=True)
 class _RingFile:
+    path: str
     file: File
     allocated: int
+    direct: DirectFile | None = None
+    direct_tried: bool = False
+    cramped: bool = False  # there was no room on the disk to grow it ahead
     last_sequence: int = -1  # of the frames in it; it is free when that is below the floor
 
 
 class Journal:
-    """Written by the commit thread alone; `floor` may be raised from another."""
+    """Written by the commit thread or the event loop, never by both at once: who has begun a frame hears of its end first.
+    `floor` may be raised and a file grown from another thread."""
 
     def __init__(self, disk: Disk, *, key: bytes, next_sequence: int, file_bytes: int, files: int) -> None:
         self._disk = disk
@@ -70,6 +81,7 @@ class Journal:
         self._current: _RingFile | None = None
         self._position = 0
         self._guard = threading.Lock()
+        self._growing = threading.Lock()
         self.next_sequence = next_sequence
         self.floor = next_sequence
         self.filled_files = 0  # grows each time a file is full: time for a checkpoint
@@ -77,32 +89,84 @@ class Journal:
     def write(self, entries: Sequence[Entry], *, at_any_size: bool = False) -> bool:
         """One frame, synced when this returns; False when there is no room until the next checkpoint, or on the disk. A frame
         larger than a file has no room either, unless `at_any_size`: then its file grows."""
-        pieces: list[bytes] = []
-        for kind, topic_id, partition, segment_base, position, content in entries:
-            pieces.append(_ENTRY.pack(kind, topic_id.bytes, partition, segment_base, position, len(content)))
-            pieces.append(content)
-        payload = b"".join(pieces)
-        sequence = self.next_sequence
-        head = _FRAME.pack(_MAGIC, 0, sequence, len(payload), len(entries), self._key)
-        crc = crc32c(payload, crc32c(head[8:]))
-        head = head[:4] + crc.to_bytes(4, "big") + head[8:]
-        size = -(-(_FRAME.size + len(payload)) // _BLOCK_BYTES) * _BLOCK_BYTES
-        padding = bytes(size - _FRAME.size - len(payload))
+        size, pieces = self._frame(entries)
         if size > self._file_bytes and not at_any_size:
             return False
         try:
             ring_file = self._room(size)
             if ring_file is None:
                 return False
-            ring_file.file.write_synced(self._position, (head, payload, padding))
+            ring_file.file.write_synced(self._position, pieces)
         except OSError as error:
             if error.errno not in NO_SPACE:
                 raise
             return False  # what it left of the frame, the next one covers
-        ring_file.last_sequence = sequence
-        self._position += size
-        self.next_sequence = sequence + 1
+        self._written(ring_file, size)
         return True
+
+    def start(self, entries: Sequence[Entry], size_bytes: int, done: Callable[[Exception | None], None]) -> bool:
+        """Begins one frame of so many bytes of content without waiting; `done` is told when it is synced, on the event loop.
+        False when that can't be: nothing was begun, and `write` is the way."""
+        ring_file = self._current
+        if ring_file is None:
+            return False
+        if ring_file.direct is None:
+            if ring_file.direct_tried:
+                return False
+            ring_file.direct, ring_file.direct_tried = self._disk.open_direct(ring_file.path), True
+            return self.start(entries, size_bytes, done)
+        if self._position + _frame_bytes(size_bytes + len(entries) * _ENTRY.size) > ring_file.allocated:
+            return False
+        size, pieces = self._frame(entries)
+
+        def ended(error: Exception | None) -> None:
+            if error is None:
+                self._written(ring_file, size)
+            done(error)
+
+        return ring_file.direct.start(self._position, pieces, ended)
+
+    def _frame(self, entries: Sequence[Entry]) -> tuple[int, tuple[bytes, bytes, bytes]]:
+        """The next frame, and how many bytes of the file it takes."""
+        pieces: list[bytes] = []
+        for kind, topic_id, partition, segment_base, position, content in entries:
+            pieces.append(_ENTRY.pack(kind, topic_id.bytes, partition, segment_base, position, len(content)))
+            pieces.append(content)
+        payload = b"".join(pieces)
+        head = _FRAME.pack(_MAGIC, 0, self.next_sequence, len(payload), len(entries), self._key)
+        crc = crc32c(payload, crc32c(head[8:]))
+        head = head[:4] + crc.to_bytes(4, "big") + head[8:]
+        size = _frame_bytes(len(payload))
+        return size, (head, payload, bytes(size - _FRAME.size - len(payload)))
+
+    def _written(self, ring_file: _RingFile, size: int) -> None:
+        ring_file.last_sequence = self.next_sequence
+        self._position += size
+        self.next_sequence += 1
+
+    @property
+    def wants_to_grow(self) -> bool:
+        current = self._current
+        if current is None or current.cramped:
+            return False
+        return current.allocated < min(self._file_bytes, self._position + _AHEAD_BYTES)
+
+    def grow(self) -> None:
+        """Makes room for frames to come. Raises OSError, but not for want of room: that is for the frame to find out."""
+        with self._growing:
+            current = self._current
+            if current is None or not self.wants_to_grow:
+                return
+            try:
+                self._allocate(current, min(self._file_bytes, current.allocated + _STEP_BYTES))
+            except OSError as error:
+                if error.errno not in NO_SPACE:
+                    raise
+                current.cramped = True
+
+    def _allocate(self, ring_file: _RingFile, size: int) -> None:
+        ring_file.file.allocate(size)
+        ring_file.allocated = size
 
     def raise_floor(self, sequence: int) -> None:
         with self._guard:
@@ -115,6 +179,8 @@ class Journal:
     def close(self) -> None:
         for ring_file in self._ring:
             ring_file.file.close()
+            if ring_file.direct is not None:
+                ring_file.direct.close()
 
     def _room(self, size: int) -> _RingFile | None:
         current = self._current
@@ -125,10 +191,11 @@ class Journal:
             if current is None:
                 return None
             self._current, self._position = current, 0
-        if self._position + size > current.allocated:
-            grown = max(min(self._file_bytes, current.allocated + _STEP_BYTES), self._position + size)
-            current.file.allocate(grown)
-            current.allocated = grown
+        end = self._position + size
+        if end > current.allocated:
+            with self._growing:
+                if end > current.allocated:
+                    self._allocate(current, max(min(self._file_bytes, current.allocated + _FIRST_STEP_BYTES), end))
         return current
 
     def _free_file(self) -> _RingFile | None:
@@ -142,8 +209,12 @@ class Journal:
         path = f"{JOURNAL}/{len(self._ring)}"
         file = self._disk.open(path, create=True)
         self._disk.sync_folder(JOURNAL)
-        self._ring.append(_RingFile(file, allocated=file.size()))
+        self._ring.append(_RingFile(path, file, allocated=file.size()))
         return self._ring[-1]
+
+
+def _frame_bytes(payload_bytes: int) -> int:
+    return -(-(_FRAME.size + payload_bytes) // _BLOCK_BYTES) * _BLOCK_BYTES
 
 
 def read_frames(disk: Disk, key: bytes, floor: int) -> tuple[list[list[Entry]], int]:
