@@ -86,6 +86,7 @@ class TestGroupCommit:
         assert answers == []
         rig.call(rig.commit_worker.tell)
         assert answers == [0]
+        rig.advance(0)
         assert len(rig.commit_worker.waiting) == 1
         rig.call(rig.commit_worker.run)
         assert answers == list(range(10))

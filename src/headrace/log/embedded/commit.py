@@ -244,7 +244,7 @@ class GroupCommit:
         _tell(group.callbacks, error)
         if self._syncing is None:
             if self._queue or self._gathering.urgent:
-                self._start()
+                self._start_in(0)  # answers go out first, and whoever is there by then comes along
             elif self._gathering.writes and self._timer is None:
                 self._start_in(_LINGER_S)
 
