@@ -1,59 +1,59 @@
-"""A person with the console open: `python -m bench.console_browser URL [PATH …]` opens the overview and these pages in headless
-Chromium, prints a JSON object with how long pages took to show something, and keeps them open until its standard input ends.
+"""Somebody who opens pages of the console: `python -m bench.console_browser URL VISITS PATH=>SHOWN …`, in headless Chromium.
 
-A time is from the request for the address to the moment that the page shows what it is about: of the first page with an empty
-cache, of the others in the same browser. It runs at the lowest priority, for the browser would be on another machine.
+It opens the overview with an empty cache, so many times, each time in a browser context of its own, and after the last of them
+each of the other pages, as often. A time is from the request for the address to the first frame in which the page shows
+what it is about: `SHOWN` is a selector, with a text behind `:::` if what it selects must have one, and that is on the screen.
+The clock is the page's own (`performance.now()`, whose zero is the beginning of the navigation), so nothing of what drives the
+browser is in it.
+
+It prints a JSON object: `first_s`, a list, and `later_s`, by path.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import sys
-import time
-from collections.abc import Callable
+from statistics import median
 from typing import Any
 
 CHROMIUM = "/usr/bin/chromium"
 ARGUMENTS = ["--no-sandbox", "--disable-gpu"]
-DEADLINE_MS = 60_000
-HEADING = "[role=heading][aria-level='1']"
-LATER = ("/topics", "/groups", "/queues", "/routes")
+DEADLINE_MS = 30_000
+OVERVIEW = "#app *:::Takes writes"
+_SHOWN = """
+([selector, text]) => {
+  for (const found of document.querySelectorAll(selector)) {
+    if (found.getClientRects().length && (!text || found.textContent.includes(text))) return performance.now() / 1000;
+  }
+  return false;
+}
+"""
 
 
-def took_s(work: Callable[[], object]) -> float:
-    begun = time.perf_counter()
-    work()
-    return time.perf_counter() - begun
+def shown_after_s(page: Any, path: str, what: str) -> float:
+    """`what` is a selector, with a text behind `:::` that what it selects must have."""
+    selector, _, text = what.partition(":::")
+    page.goto(path, wait_until="commit")
+    return float(page.wait_for_function(_SHOWN, arg=[selector, text], polling="raf").json_value())
 
 
-def show(page: Any, path: str, what: str) -> float:
-    def work() -> None:
-        page.goto(path)
-        page.wait_for_selector(what)
-
-    return took_s(work)
-
-
-def main(url: str, paths: list[str]) -> None:
+def main(url: str, visits: int, others: dict[str, str]) -> None:
     from playwright.sync_api import sync_playwright
 
-    os.nice(19)
     with sync_playwright() as started:
         browser = started.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
-        context = browser.new_context(base_url=url, viewport={"width": 1280, "height": 800})
-        context.set_default_timeout(DEADLINE_MS)
-        overview, other = context.new_page(), context.new_page()
-        first = show(overview, "/", "text=Takes writes")
-        later = sorted(show(other, path, HEADING) for path in LATER)
-        other.close()
-        for path in paths:
-            show(context.new_page(), path, HEADING)
-        print(json.dumps({"first_s": first, "later_s": later[len(later) // 2]}), flush=True)
-        while sys.stdin.readline():
-            pass
+        first = []
+        for turn in range(visits):
+            context = browser.new_context(base_url=url, viewport={"width": 1280, "height": 800})
+            context.set_default_timeout(DEADLINE_MS)
+            page = context.new_page()
+            first.append(shown_after_s(page, "/", OVERVIEW))
+            if turn < visits - 1:
+                context.close()
+        later = {path: median(shown_after_s(page, path, what) for _ in range(visits)) for path, what in others.items()}
         browser.close()
+    print(json.dumps({"first_s": first, "later_s": later}), flush=True)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2:])
+    main(sys.argv[1], int(sys.argv[2]), dict(each.split("=>", 1) for each in sys.argv[3:]))

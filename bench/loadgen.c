@@ -6,6 +6,7 @@
  *     --window N           requests in flight on each of them (1)
  *     --seconds S          how long new requests are begun (5)
  *     --requests N         or how many are begun, if that comes first
+ *     --rate R             so many are due in a second, whatever the server does; without it each answer begins the next
  *     --partitions N       partitions in each answer (1)
  *     --offset-at POS      fetch: where in a frame the fetch offset stands
  *     --offset-step N      fetch: how far it moves from one request on a partition to the next (0)
@@ -16,6 +17,9 @@
  * 9 to 12 and Fetch version 12, the flexible versions that still name topics. Each answer is checked: correlation id,
  * error codes, number of partitions, and for a fetch that its first batch holds the offset asked for. A server that
  * answers anything else does not get a figure: the program says what was wrong and exits with 1.
+ *
+ * With a rate a request goes to the next connection that has room for it, and its latency counts from when it was due: what
+ * waits because the server is slow is slow.
  *
  * When the time is over no request is begun, but all answers are awaited: "requests" is exactly what the server
  * acknowledged, and "seconds" ends with the last answer. The report is one line of JSON. */
@@ -34,6 +38,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
+#include <sys/timerfd.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -276,13 +281,13 @@ static uint64_t begun_total, answered_total, sent_bytes, received_bytes, request
 static size_t head_limit;
 static int poller;
 
-static void begin_request(Connection *c) {
+static void begin_request(Connection *c, uint64_t due_ns) {
     uint64_t turn = begun_total++;
     c->sending = &frames[turn % frame_count];
     c->sent = 0;
     char *bytes = c->requests + c->sending->at;
     Pending *pending = &c->pending[c->begun++ % (uint64_t)window];
-    *pending = (Pending){now_ns(), 0, (uint32_t)(turn & 0x7fffffff)};
+    *pending = (Pending){due_ns, 0, (uint32_t)(turn & 0x7fffffff)};
     uint32_t correlation = htonl(pending->correlation);
     memcpy(bytes + CORRELATION_AT, &correlation, 4);
     if (offset_at >= 0) {
@@ -297,7 +302,7 @@ static void send_requests(Connection *c, int may_begin) {
     while (!blocked) {
         if (!c->sending) {
             if (!may_begin || begun_total >= request_limit || c->begun - c->answered >= (uint64_t)window) break;
-            begin_request(c);
+            begin_request(c, now_ns());
         }
         ssize_t n = send(c->socket, c->requests + c->sending->at + c->sent, c->sending->length - c->sent, MSG_NOSIGNAL);
         if (n < 0) {
@@ -315,6 +320,33 @@ static void send_requests(Connection *c, int may_begin) {
         epoll_ctl(poller, EPOLL_CTL_MOD, c->socket, &event);
         c->waits_to_send = blocked;
     }
+}
+
+static uint64_t due_ns, interval_ns; /* with a rate */
+
+static void begin_due(Connection *all, long connections, uint64_t now) {
+    static uint64_t turn;
+    while (due_ns <= now && begun_total < request_limit) {
+        Connection *c = NULL;
+        for (long tried = 0; tried < connections && !c; tried++) {
+            Connection *next = &all[turn++ % (uint64_t)connections];
+            if (!next->sending && next->begun - next->answered < (uint64_t)window) c = next;
+        }
+        if (!c) return;
+        begin_request(c, due_ns);
+        send_requests(c, 0);
+        due_ns += interval_ns;
+    }
+}
+
+static int open_timer(void) {
+    struct itimerspec every = {{0, (long)(interval_ns % 1000000000u)}, {0, 1}};
+    every.it_interval.tv_sec = (time_t)(interval_ns / 1000000000u);
+    int timer = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK);
+    struct epoll_event event = {.events = EPOLLIN, .data.ptr = NULL};
+    if (timer < 0 || timerfd_settime(timer, 0, &every, NULL)) die("timer: %s", strerror(errno));
+    epoll_ctl(poller, EPOLL_CTL_ADD, timer, &event);
+    return timer;
 }
 
 static void take_answer(Connection *c) {
@@ -389,14 +421,14 @@ static void open_connection(Connection *c, const char *host, int port) {
 int main(int count, char **arguments) {
     const char *host = "127.0.0.1", *path = NULL, *kind = NULL;
     long port = 0, connections = 1;
-    double seconds = 5;
-    enum { HOST, PORT, FRAMES, KIND, CONNECTIONS, WINDOW, SECONDS, REQUESTS, PARTITIONS, OFFSET_AT, STEP, END, MIN_BYTES };
+    double seconds = 5, rate = 0;
+    enum { HOST, PORT, FRAMES, KIND, CONNECTIONS, WINDOW, SECONDS, REQUESTS, PARTITIONS, OFFSET_AT, STEP, END, MIN_BYTES, RATE };
     static const struct option options[] = {
         {"host", 1, 0, HOST},           {"port", 1, 0, PORT},         {"frames", 1, 0, FRAMES},
         {"kind", 1, 0, KIND},           {"window", 1, 0, WINDOW},     {"connections", 1, 0, CONNECTIONS},
         {"seconds", 1, 0, SECONDS},     {"requests", 1, 0, REQUESTS}, {"partitions", 1, 0, PARTITIONS},
         {"offset-at", 1, 0, OFFSET_AT}, {"offset-step", 1, 0, STEP},  {"offset-end", 1, 0, END},
-        {"min-bytes", 1, 0, MIN_BYTES}, {0, 0, 0, 0},
+        {"min-bytes", 1, 0, MIN_BYTES}, {"rate", 1, 0, RATE},         {0, 0, 0, 0},
     };
     for (int option; (option = getopt_long(count, arguments, "", options, NULL)) != -1;) {
         switch (option) {
@@ -413,12 +445,14 @@ int main(int count, char **arguments) {
         case STEP: offset_step = atol(optarg); break;
         case END: offset_end = atol(optarg); break;
         case MIN_BYTES: min_bytes = atol(optarg); break;
+        case RATE: rate = atof(optarg); break;
         default: return 2;
         }
     }
     if (!path || !kind || port <= 0) die("--port, --frames and --kind are needed");
     if (strcmp(kind, "produce") && strcmp(kind, "fetch")) die("--kind is produce or fetch");
     if (connections < 1 || window < 1 || window > WINDOW_MAX || offset_end < 1) die("a number is out of range");
+    if (rate < 0 || rate > 1e6) die("--rate is a number of requests in a second");
     is_fetch = !strcmp(kind, "fetch");
     head_limit = is_fetch ? FETCH_HEAD : PRODUCE_HEAD;
     read_frames(path);
@@ -431,7 +465,13 @@ int main(int count, char **arguments) {
 
     uint64_t start_ns = now_ns(), last_answer_ns = start_ns;
     const uint64_t end_ns = start_ns + (uint64_t)(seconds * 1e9);
-    for (long i = 0; i < connections; i++) send_requests(&all[i], 1);
+    int timer = -1;
+    if (rate > 0) {
+        interval_ns = (uint64_t)(1e9 / rate);
+        due_ns = start_ns;
+        timer = open_timer();
+    }
+    for (long i = 0; i < connections && !rate; i++) send_requests(&all[i], 1);
     while (now_ns() < end_ns || answered_total < begun_total) {
         if (begun_total >= request_limit && answered_total == begun_total) break;
         struct epoll_event events[64];
@@ -440,10 +480,16 @@ int main(int count, char **arguments) {
         int may_begin = now_ns() < end_ns;
         for (int i = 0; i < ready; i++) {
             Connection *c = events[i].data.ptr;
+            uint64_t expired;
+            if (!c) { /* the timer: what is due is begun below */
+                if (read(timer, &expired, sizeof expired) < 0 && errno != EAGAIN) die("timer: %s", strerror(errno));
+                continue;
+            }
             if (events[i].events & (EPOLLIN | EPOLLHUP | EPOLLERR)) receive_answers(c);
-            send_requests(c, may_begin);
+            send_requests(c, may_begin && !rate);
         }
         uint64_t now = now_ns();
+        if (rate && may_begin) begin_due(all, connections, now);
         if (answered_total > before) last_answer_ns = now;
         if (now - last_answer_ns > SILENCE_S * 1000000000ull) die("no answer for %d s", SILENCE_S);
     }

@@ -160,13 +160,15 @@ class Rig:
         window: int = 1,
         seconds: float | None = None,
         count: int | None = None,
+        rate: float | None = None,
     ) -> Load:
-        """Replays produce requests, then checks that the topic grew by exactly what was acknowledged."""
+        """Replays produce requests, then checks that the topic grew by exactly what was acknowledged. With a rate so many are
+        due in a second, and their latency counts from when they were due; without, each answer begins the next."""
         first = requests[0]
         before = self.end_offsets(topic)
         load = self._loadgen(
             [each.data for each in requests],
-            ["--kind", "produce", "--partitions", str(first.partitions)],
+            ["--kind", "produce", "--partitions", str(first.partitions), *([] if rate is None else ["--rate", str(rate)])],
             connections=connections,
             window=window,
             seconds=seconds,

@@ -62,3 +62,9 @@ def test_links_between_the_pages_lead_somewhere():
     for page in [*DOCS.glob("*.md"), DOCS.parent / "README.md"]:
         for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_every_page_is_in_the_list_of_the_readme():
+    text = (DOCS.parent / "README.md").read_text()
+    for page in DOCS.glob("*.md"):
+        assert f"](docs/{page.name})" in text, f"README.md does not list docs/{page.name}"

@@ -16,16 +16,17 @@ MAY_IMPORT = {
     "loop_watch": set(),
     "logs": set(),
     "record": {"_speed", "_amqp"},
-    "disk": set(),
+    "disk": {"_direct"},
     "log": {"disk", "_compact"},
     "expressions": set(),
     "broker": {"expressions", "log"},
     "kafka": {"broker", "log"},
     "amqp": {"broker", "log"},
     "web": set(),
-    "http": {"broker", "log", "logs", "web"},
+    "http": {"broker", "log", "logs", "web", "zeromq"},
     "kinesis": {"broker", "log", "web", "_kinesis"},
     "webhooks": {"broker", "log"},
+    "otlp": {"broker", "webhooks"},
     "zeromq": {"broker", "log", "_zeromq"},
     "multicast": {"broker", "log", "_multicast"},
     "client": {"kafka", "zeromq", "multicast"},
@@ -44,6 +45,7 @@ MAY_IMPORT = {
         "log",
         "loop_watch",
         "multicast",
+        "otlp",
         "webhooks",
         "zeromq",
     },
@@ -100,7 +102,7 @@ def test_codec_and_messages_stand_on_their_own(inner: str) -> None:
 
 def test_the_client_and_the_command_line_use_the_protocol_and_never_the_inside() -> None:
     spoken = tuple("headrace." + inner.removesuffix(".py").replace("/", ".") for inner in PROTOCOL_ONLY)
-    for path in [path for user in ("client", "cli", "spark") for path in (ROOT / user).rglob("*.py")]:
+    for path in [path for user in ("client", "cli", "spark", "http") for path in (ROOT / user).rglob("*.py")]:
         if path.name == "serve.py":
             continue
         for module in imports_of(path):

@@ -10,12 +10,10 @@ from __future__ import annotations
 import base64
 import http.client
 import json
-import subprocess
 import sys
 import time
 from collections.abc import Sequence
 from contextlib import closing
-from pathlib import Path
 from statistics import quantiles
 from typing import Any
 
@@ -25,6 +23,7 @@ from bench.kinesis_peers import HOST, Endpoint, heads, start_kinesalite, start_m
 from bench.model import Case, Measured, Mode, Row
 from bench.peers import PeerError, Server, free_port
 from bench.rig import LoadError, Rig
+from bench.talking import Talking
 
 SHARDS = 4
 BATCH_SECONDS = 2.0  # of batches: a stream in memory may grow by half a GB in each
@@ -135,34 +134,14 @@ def measure_fetch(rig: Rig, measured: Measured) -> None:
     measured["page_share"] = measured["headrace_page"] / measured["kafka_page"]
 
 
-class Consumers:
+class Consumers(Talking):
     """Their process."""
 
     def __init__(self, endpoint: Endpoint, stream: str, way: str) -> None:
-        command = [sys.executable, "-m", "bench.kinesis_consumers", endpoint.url, stream, str(CONSUMERS), way]
-        root = Path(__file__).parents[2]
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=root, text=True)
-        if not self._answer()["ready"]:
+        super().__init__("bench.kinesis_consumers", endpoint.url, stream, str(CONSUMERS), way)
+        if not self.ready["ready"]:
             self.close()
             raise LoadError("the consumers did not subscribe")
-
-    def ask(self, command: str) -> dict[str, Any]:
-        assert self._process.stdin is not None
-        self._process.stdin.write(command + "\n")
-        self._process.stdin.flush()
-        return self._answer()
-
-    def _answer(self) -> dict[str, Any]:
-        assert self._process.stdout is not None
-        line = self._process.stdout.readline()
-        if not line:
-            raise LoadError("the consumers ended")
-        answer: dict[str, Any] = json.loads(line)
-        return answer
-
-    def close(self) -> None:
-        self._process.kill()
-        self._process.communicate()
 
 
 def measure_fan_out(rig: Rig, measured: Measured, endpoint: Endpoint, way: str) -> None:

@@ -8,20 +8,16 @@ answer byte by byte, flood, and fail. Only what healthy endpoints receive counts
 
 from __future__ import annotations
 
-import json
 import random
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from pathlib import Path
 from statistics import quantiles
-from typing import Any
 
 from bench.model import Case, Measured, Mode, Row
 from bench.peers import free_port
 from bench.rig import LoadError, Rig
+from bench.talking import Talking
 from bench.webhook_load import address_of, is_bad
 from headrace import Event
 from headrace.client.kafka import Cluster, Producer
@@ -35,32 +31,11 @@ BURST = 10  # events to each endpoint
 DEADLINE_S = 180.0
 
 
-class Endpoints:
+class Endpoints(Talking):
     """One process of them: the healthy ones, or those that can be made bad."""
 
     def __init__(self, count: int, port: int, those: str) -> None:
-        command = [sys.executable, "-m", "bench.webhook_load", str(count), str(port), those]
-        root = Path(__file__).parents[2]
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=root, text=True)
-        self._answer()
-
-    def ask(self, command: str) -> dict[str, Any]:
-        assert self._process.stdin is not None
-        self._process.stdin.write(command + "\n")
-        self._process.stdin.flush()
-        return self._answer()
-
-    def _answer(self) -> dict[str, Any]:
-        assert self._process.stdout is not None
-        line = self._process.stdout.readline()
-        if not line:
-            raise LoadError("the endpoints ended")
-        answer: dict[str, Any] = json.loads(line)
-        return answer
-
-    def close(self) -> None:
-        self._process.kill()
-        self._process.communicate()
+        super().__init__("bench.webhook_load", str(count), str(port), those)
 
 
 class Publisher:

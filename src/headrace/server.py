@@ -32,7 +32,9 @@ from headrace.loop_watch import LoopWatch
 
 if TYPE_CHECKING:
     from headrace.broker.routes.ports import Makers
+    from headrace.broker.spans import Spans
     from headrace.log.embedded.archive.archive import ArchiveOptions
+    from headrace.otlp.exporter import Exporter
 
 logger = logging.getLogger("headrace")
 
@@ -73,6 +75,7 @@ class Server:
         self._kinesis: KinesisListener | None = None
         self._broker: Broker | None = None
         self._loop_watch: LoopWatch | None = None
+        self._exporter: Exporter | None = None
 
     async def start(self) -> dict[str, Any]:
         """Recovers the folder and opens every listener; returns the ready line."""
@@ -101,7 +104,9 @@ class Server:
             cleaner=_cleaner(settings),
         )
         try:
-            broker = self._broker = Broker(log, clock, settings, await _cluster_id(log), evaluator=Later(4), visitors=Later(2))
+            cluster_id = await _cluster_id(log)
+            spans = self._begin_spans(settings, clock, cluster_id)
+            broker = self._broker = Broker(log, clock, settings, cluster_id, evaluator=Later(4), visitors=Later(2), spans=spans)
             settings.subscribe(lambda: log.set_defaults(settings.topic_defaults))
             settings.subscribe(lambda: log.compaction.configure(_cleaner(settings)))
             _register_ends(broker.routes.makers)
@@ -124,6 +129,8 @@ class Server:
                 await self._amqp.stop()
             if self._kinesis is not None:
                 await self._kinesis.stop()
+            if self._exporter is not None:
+                await self._exporter.stop()
             await log.close()
             raise
         return {
@@ -133,6 +140,19 @@ class Server:
             "kinesis": kinesis_address,
             "http": http_address,
         }
+
+    def _begin_spans(self, settings: Settings, clock: SystemClock, cluster_id: str) -> Spans | None:
+        if not settings.get_optional_str("headrace.tracing.endpoint"):
+            return None
+        from headrace.broker.spans import Spans  # a server without a collector does not load them
+        from headrace.otlp.exporter import begin_exporting
+
+        spans = Spans(settings)
+        try:
+            self._exporter = begin_exporting(spans, settings, clock, cluster_id)
+        except ValueError as error:
+            raise Refused(str(error)) from None
+        return spans
 
     def _start_http(self, broker: Broker) -> str:
         listener = self._http = HttpListener(broker)
@@ -190,6 +210,8 @@ class Server:
         if self._broker is not None:
             await self._broker.routes.stop()
             self._broker.close()
+        if self._exporter is not None:
+            await self._exporter.stop()
         if self._log is not None:
             await self._log.close()
 

@@ -7,6 +7,7 @@ import shutil
 import socket
 import subprocess
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -155,3 +156,24 @@ def test_a_fetch_that_brings_something_else_is_a_failure(
     done = run(tmp_path, server.port, request.data, "--kind", "fetch", "--requests", 3, "--offset-at", request.offset_at)
     assert done.returncode == 1
     assert complaint in done.stderr
+
+
+def test_with_a_rate_requests_are_due_at_their_moments(tmp_path: Path, serve: Serve) -> None:
+    server = serve(lambda body, correlation: (correlation, produced(0)), frames.PRODUCE_VERSION)
+    done = run(tmp_path, server.port, PRODUCE, "--kind", "produce", "--requests", 50, "--rate", 500, "--window", 100)
+    said = json.loads(done.stdout)
+    assert said["requests"] == 50
+    assert said["seconds"] >= 49 / 500
+
+
+def test_with_a_rate_what_has_to_wait_is_late_from_when_it_was_due(tmp_path: Path, serve: Serve) -> None:
+    slow = [0.3]
+
+    def answer(body: bytes, correlation: int) -> tuple[int, Response]:
+        if slow:
+            time.sleep(slow.pop())
+        return correlation, produced(0)
+
+    server = serve(answer, frames.PRODUCE_VERSION)
+    done = run(tmp_path, server.port, PRODUCE, "--kind", "produce", "--requests", 100, "--rate", 1000)
+    assert json.loads(done.stdout)["p50_us"] >= 200_000, "all were due in the first tenth of a second"

@@ -43,6 +43,14 @@ def standing(start: float, end: float, committed: float) -> list[Any]:
 @pytest.mark.parametrize(
     ("given", "finding"),
     [
+        (
+            {"metrics": [("headrace_spans_collector_up", {}, 0.0)]},
+            ("warning", "tracing", "the collector takes no spans"),
+        ),
+        (
+            {"metrics": [("headrace_spans_collector_up", {}, 1.0), ("headrace_spans_dropped_total", {"reason": "full"}, 5.0)]},
+            ("info", "tracing", "5 spans were dropped because more came than the collector took"),
+        ),
         ({"overview": {"version": "2.0"}}, ("warning", "version", "the server is Headrace 2.0, this command 1.0")),
         (
             {"overview": {"health": {"ready": False, "reason": "disk full"}}},

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import socket
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from headrace.testing import HeadraceServer
@@ -19,6 +23,24 @@ def with_console(*arguments: str, **settings: object) -> Iterator[HeadraceServer
     words = ("--console", "127.0.0.1:0", *arguments)
     with HeadraceServer(arguments=words, settings=settings, environment={"HEADRACE_CONSOLE": "on"}) as server:
         yield server
+
+
+@contextmanager
+def attached(server: HeadraceServer, *arguments: str) -> Iterator[Any]:
+    """A console that was not started by the server, as `headrace console` does: it stays when the server goes. For `a_page`."""
+    listening = socket.create_server(("127.0.0.1", 0))
+    listening.set_inheritable(True)
+    address = "http://{}:{}".format(*listening.getsockname())
+    words = ["--server", server.http, "--fd", str(listening.fileno()), *arguments]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "headrace.console.process", *words], pass_fds=[listening.fileno()], stderr=subprocess.DEVNULL
+    )
+    try:
+        yield SimpleNamespace(listeners={"console": address})
+    finally:
+        process.terminate()
+        process.wait(20)
+        listening.close()
 
 
 @contextmanager

@@ -1,13 +1,12 @@
 """Every page in Chromium, against a server that all protocols are spoken to meanwhile; and records that mean harm.
 
-Pages are those of the navigation, as the browser sees it, and one of each kind behind them. A page passes if it has its
-heading, fits into the window on a desk and on a phone, has no alert, no error in the browser's console, no dialog, and sends no
-request to elsewhere. HEADRACE_SCREENSHOTS names a folder where a picture of each is kept.
+Pages are those of the navigation, one of each kind behind them, and their tabs. A page passes if it has its heading, fits into
+the window on a desk and on a phone, has no alert, no error in the browser's console, no dialog, and sends no request to
+elsewhere. HEADRACE_SCREENSHOTS names a folder where pictures of each are kept: light, dark and on a phone.
 """
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,8 +14,9 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
-from tests.console.busy import DEAD, EXCHANGE, GROUP, QUEUE, STREAM, TOPIC, WEBHOOK, a_busy_server, until
+from tests.console.busy import until
 from tests.console.opened import CHROMIUM, a_browser, a_page
+from tests.console.places import BEHIND, LISTS, TABS, opened, picture_folder, picture_name
 from tests.http.v1.asking import V1
 
 from headrace.client.kafka import Cluster, Producer
@@ -32,18 +32,7 @@ pytestmark = [
 ]
 
 DESK, PHONE = 1280, 390
-HEADING = "[role=heading][aria-level='1']"
 NAVIGATION = ".q-drawer a[href]"
-LEAST = {"/", "/topics", "/groups", "/queues", "/exchanges", "/graph", "/dead-letters", "/streams", "/routes", "/connections"}
-BEHIND = (
-    f"/topics/{TOPIC}",
-    f"/groups/{GROUP}",
-    f"/queues/%2F/{QUEUE}",
-    f"/queues/%2F/{DEAD}",
-    f"/exchanges/%2F/{EXCHANGE}",
-    f"/streams/{STREAM}",
-    f"/routes/{WEBHOOK}",
-)
 
 SCRIPT = "<script>alert('script')</script><img src=x onerror=\"alert('img')\"><svg onload=alert('svg')>{{7*7}}${alert(1)}"
 RIGHT_TO_LEFT = "\u202egnp.exe \u2066שלום\u2069 مرحبا\u202c"
@@ -58,10 +47,9 @@ HOSTILE = {
 }
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[HeadraceServer]:
-    with a_busy_server() as started:
-        yield started
+@pytest.fixture
+def server(busy_server: HeadraceServer) -> HeadraceServer:
+    return busy_server
 
 
 @pytest.fixture(scope="module")
@@ -72,46 +60,45 @@ def browser() -> Iterator[Any]:
 
 @pytest.fixture(scope="module")
 def pictures(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = Path(os.environ.get("HEADRACE_SCREENSHOTS") or tmp_path_factory.mktemp("screenshots"))
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
+    return picture_folder(tmp_path_factory)
 
 
-def opened(page: Any, path: str) -> str:
+def shown(page: Any, path: str) -> str:
     """The text of a page once its parts are there."""
     page.set_viewport_size({"width": DESK, "height": 900})
-    answer = page.goto(path)
-    assert answer.status == 200, path
-    page.wait_for_selector(HEADING)
-    assert page.locator("[role=alert]").count() == 0, page.inner_text("body")
-    return str(page.inner_text("body"))
+    opened(page, path)
+    text = str(page.inner_text("body"))
+    assert [each for each in page.locator("[role=alert]").all_inner_texts() if each.strip()] == [], text
+    return text
 
 
 def fits(page: Any, folder: Path, path: str) -> None:
-    """On a desk and on a phone; with a picture of both."""
-    name = re.sub(r"[^a-z0-9]+", "-", path.lower().replace("%2f", "")).strip("-") or "overview"
-    for width, suffix in ((DESK, ""), (PHONE, "-phone")):
-        page.set_viewport_size({"width": width, "height": 900})
-        until(page, lambda: not wider_than_the_window(page), f"{path} to fit into {width}")
-        page.screenshot(path=folder / f"{name}{suffix}.png")
+    """On a desk, in the dark and on a phone; with a picture of each."""
+    name = picture_name(path)
+    page.screenshot(path=folder / f"{name}.png")
+    page.evaluate("() => Quasar.Dark.set(true)")
+    until(page, lambda: not wider_than_the_window(page), f"{path} to fit into {DESK}")
+    page.screenshot(path=folder / f"{name}-dark.png")
+    page.evaluate("() => Quasar.Dark.set(false)")
+    page.set_viewport_size({"width": PHONE, "height": 900})
+    until(page, lambda: not wider_than_the_window(page), f"{path} to fit into {PHONE}")
+    page.screenshot(path=folder / f"{name}-phone.png")
 
 
-def test_every_page_of_the_navigation_opens(server: HeadraceServer, browser: Any, pictures: Path) -> None:
+def test_the_navigation_has_every_page(server: HeadraceServer, browser: Any) -> None:
     with a_page(browser, server, DESK) as page:
-        opened(page, "/")
+        shown(page, "/")
         page.wait_for_selector(NAVIGATION, state="attached")
-        paths = [str(link.get_attribute("href")) for link in page.locator(NAVIGATION).all()]
-        assert set(paths) >= LEAST
-        fits(page, pictures, "/")
-        for path in paths[1:]:
-            opened(page, path)
-            fits(page, pictures, path)
+        assert [str(link.get_attribute("href")) for link in page.locator(NAVIGATION).all()] == list(LISTS)
 
 
-def test_a_page_of_each_kind_behind_the_lists_opens(server: HeadraceServer, browser: Any, pictures: Path) -> None:
+@pytest.mark.parametrize("paths", [LISTS, BEHIND, TABS], ids=["lists", "behind", "tabs"])
+def test_every_page_opens_and_fits(server: HeadraceServer, browser: Any, pictures: Path, paths: tuple[str, ...]) -> None:
     with a_page(browser, server, DESK) as page:
-        for path in BEHIND:
-            assert path.rpartition("/")[2] in opened(page, path)
+        for path in paths:
+            text = shown(page, path)
+            if path in BEHIND:
+                assert path.rpartition("/")[2] in text
             fits(page, pictures, path)
 
 
@@ -121,7 +108,7 @@ def wider_than_the_window(page: Any) -> bool:
 
 def test_the_overview_moves_by_itself(server: HeadraceServer, browser: Any) -> None:
     with a_page(browser, server) as page:
-        opened(page, "/")
+        shown(page, "/")
         until(page, lambda: "Takes writes" in page.inner_text("body"), "the first answer")
         for protocol in ("kafka", "amqp", "kinesis"):
             until(page, lambda: requests_of(page, protocol) > 0, protocol)  # noqa: B023
@@ -149,7 +136,7 @@ def test_hostile_records_are_harmless_text(server: HeadraceServer, browser: Any,
     finally:
         cluster.close()
     with a_page(browser, server, DESK) as page:
-        opened(page, f"/topics/{topic}?tab=messages&from=earliest")
+        shown(page, f"/topics/{topic}?tab=messages&from=earliest")
         until(page, lambda: "<script>alert('script')</script>" in page.inner_text("body"), "the records")
         assert page.locator("img[src=x]").count() == 0
         assert page.locator("script", has_text="alert('script')").count() == 0
@@ -165,7 +152,7 @@ def test_hostile_names_are_harmless_text(server: HeadraceServer, browser: Any) -
     try:
         with a_page(browser, server) as page:
             for path in ("/queues", "/graph", f"/queues/%2F/{quote(name, safe='')}"):
-                opened(page, path)
+                shown(page, path)
                 until(page, lambda: "onerror=alert(1)" in page.content(), f"the name on {path}")
                 assert page.locator("img[src=x]").count() == 0
     finally:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer
+from confluent_kafka import Consumer, TopicPartition
 from tests.console.opened import CHROMIUM, a_browser, a_page, with_console
 from tests.http.v1.asking import V1
 
@@ -111,6 +111,35 @@ def test_a_reset_of_all_topics_is_shown_before_it_is_done_and_can_be_taken_back(
     dialog(page).get_by_role("button", name="Undo").click()
     dialog(page).get_by_text("Taken back").wait_for()
     assert positions(v1, "mover") == [4, 4, 4, 4]
+
+
+def test_only_some_partitions_of_one_topic_are_moved(page: Any, v1: V1) -> None:
+    place(v1, "partly", 4)
+    page.goto("/groups/partly")
+    page.get_by_role("button", name="Reset offsets").click()
+    assert not dialog(page).get_by_label("Partitions (all)").is_visible()
+    choose(page, "Topic", "payments")
+    dialog(page).get_by_label("Partitions (all)").fill("1")
+    dialog(page).get_by_role("button", name="Preview").click()
+    dialog(page).get_by_text("1 of 1 positions would change. Nothing is changed yet.").wait_for()
+    dialog(page).get_by_role("button", name="Apply").click()
+    dialog(page).get_by_text("Done: 1 positions are set.").wait_for()
+    assert positions(v1, "partly") == [4, 4, 4, 0]
+
+
+def test_a_group_that_somebody_reads_for_is_not_moved_and_it_is_said_who(page: Any, server: HeadraceServer) -> None:
+    consumer = Consumer({"bootstrap.servers": server.kafka, "group.id": "busy", "client.id": "bob"})
+    consumer.subscribe(["orders"])
+    wait_until(lambda: (consumer.poll(0.1), consumer.assignment())[1], timeout_s=30, what="an assignment")
+    consumer.commit(offsets=[TopicPartition("orders", 0, 3)], asynchronous=False)
+    page.goto("/groups/busy")
+    page.get_by_role("button", name="Reset offsets").click()
+    dialog(page).get_by_role("button", name="Preview").click()
+    dialog(page).get_by_text("group 'busy' is Stable with 1 active member (bob): stop them first").wait_for()
+    assert dialog(page).get_by_role("button", name="Apply").is_disabled()
+    consumer.close()
+    dialog(page).get_by_role("button", name="Preview").click()
+    dialog(page).get_by_text("1 of 1 positions would change").wait_for()
 
 
 def test_what_was_previewed_does_not_hold_for_another_target(page: Any, v1: V1) -> None:

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import uuid
+from base64 import b64encode
 from collections.abc import Awaitable, Callable
 
 import pytest
+from tests.console.avro_encoding import zigzag
+from tests.console.test_formats import AVRO, CONFLUENT, DATA
 from tests.http.v1.asking import V1
 
 from headrace.console import searching, tailing
 from headrace.console.access import GUEST, STREAMS, Access, Server, ServerError
 from headrace.console.browsing import Browsing, EventPage, shares, shortened
+from headrace.console.formats.reading import Choice, Reader, Reading
 from headrace.console.searching import Search, Sought, matches
 from headrace.console.tailing import Tail
 from headrace.testing import HeadraceServer
+
+JSON = {"Content-Type": "application/json"}
 
 
 @pytest.fixture
@@ -157,6 +163,60 @@ def test_a_search_goes_on_where_it_stopped_in_both_directions(
     with_access(headrace_shared_server, work)
 
 
+def test_a_search_by_a_schema_goes_step_by_step_and_misses_nothing(
+    headrace_shared_server: HeadraceServer, v1: V1, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One step in each run, as if it were stopped after it."""
+    values = [zigzag(n % 10) + b"\0" * 2 for n in range(100)]  # id, note, tags
+    for partition in range(2):
+        events = [{"value_base64": b64encode(CONFLUENT + value).decode(), "partition": partition} for value in values]
+        assert v1.ask("POST", f"/v1/topics/{topic}/events", events, headers=JSON).status == 200
+    monkeypatch.setattr(searching, "STEP", 7)
+    monkeypatch.setattr(searching, "SLICE_S", 60.0)
+    monkeypatch.setattr(searching, "BACKWARDS_BY_SCHEMA", 11)
+    monkeypatch.setattr(searching, "MOST_S", 0.0)
+    reading = Reading()
+    reading.readers["value"] = Reader(Choice("avro", avro=AVRO))
+
+    async def work(access: Access) -> None:
+        for newest_first, place in ((False, "earliest"), (True, "latest")):
+            begin = await Browsing(access, topic).beginning(place)
+            search = Search(access, topic, Sought('"ID": 7', newest_first=newest_first), begin, reading)
+            runs = 0
+            while not search.over:
+                await search.run()
+                runs += 1
+                assert search.looked_at <= runs * 22
+                assert runs <= 50
+            assert runs > 8
+            places = [(event["partition"], event["offset"]) for event in search.found]
+            assert sorted(places) == [(partition, n) for partition in range(2) for n in range(7, 100, 10)]
+            assert search.looked_at == search.total == 200
+            assert search.found[0]["lines"] == {"value": '{"id": 7, "note": null, "tags": []}'}
+
+    with_access(headrace_shared_server, work)
+
+
+def test_a_tail_has_what_its_values_stand_for(headrace_shared_server: HeadraceServer, v1: V1, topic: str) -> None:
+    reading = Reading()
+    reading.readers["value"] = Reader(Choice("avro", avro=AVRO))
+    event = {"value_base64": b64encode(DATA[:-1] + b"\0" * 3000).decode(), "partition": 0}
+
+    async def work(access: Access) -> None:
+        tail = Tail(access, topic, reading=reading)
+        task = asyncio.create_task(tail.run())
+        async with asyncio.timeout(30):
+            while not tail.events:
+                await asyncio.to_thread(v1.ask, "POST", f"/v1/topics/{topic}/events", event, headers=JSON)
+        assert tail.events[0]["lines"]["value"].startswith(
+            "(Not Avro by this schema: 2,999 bytes are left over behind shop.Order)"
+        )
+        task.cancel()
+        await asyncio.wait({task})
+
+    with_access(headrace_shared_server, work)
+
+
 def test_line_breaks_of_unicode_within_a_text_break_nothing(headrace_shared_server: HeadraceServer, v1: V1, topic: str) -> None:
     strange = "a\u2028b\u2029c\x85d\x0be\x0cf\x1cg\r\nh"
     v1.publish(topic, strange, "x" * 300_000, "needle", partition=0)
@@ -173,10 +233,9 @@ def test_line_breaks_of_unicode_within_a_text_break_nothing(headrace_shared_serv
 
 def test_a_text_is_looked_for_only_where_it_shall_be() -> None:
     event = {"key": "Key", "value_base64": "dmFsdWX/", "headers": [["Name", {"base64": "Y29udGVudP8="}], ["x", None]]}
-    assert [place for place in searching.EVERYWHERE if matches(event, "k", (place,))] == ["key"]
-    assert [place for place in searching.EVERYWHERE if matches(event, "value", (place,))] == ["value"]
-    assert [place for place in searching.EVERYWHERE if matches(event, "content", (place,))] == ["headers"]
-    assert not matches(event, ".*", searching.EVERYWHERE)
+    for text, found in (("k", ["key"]), ("value", ["value"]), ("content", ["headers"])):
+        assert [place for place in searching.EVERYWHERE if matches(event, Sought(text, (place,)), text)] == found
+    assert not matches(event, Sought(".*"), ".*")
 
 
 def test_a_row_keeps_the_beginning_of_a_value_and_its_size() -> None:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import json
+import time
 import uuid
 from base64 import b64encode
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from tests.console.avro_encoding import sized, zigzag
 from tests.console.opened import CHROMIUM, a_browser, a_page, with_console
-from tests.console.test_values import described
+from tests.console.test_avro import HOSTILE as HOSTILE_TEXT
+from tests.console.test_formats import AVRO, CONFLUENT, DATA, LINE, described
 from tests.http.v1.asking import V1
 
 from headrace.testing import HeadraceServer, wait_until
@@ -165,6 +170,31 @@ def test_records_are_browsed_forth_and_back_and_the_address_leads_to_the_same_pa
     assert values(page)[:2] == ["number 7", "number 8"]
 
 
+def test_records_are_shown_from_an_offset_a_time_and_a_key_on(page: Any, v1: V1, topic: str) -> None:
+    began_s = int(time.time()) - 3600
+    events = [
+        {"key": f"k{n % 3}", "value": f"minute {n}", "timestamp": (began_s + 60 * n) * 1000, "partition": 0} for n in range(30)
+    ]
+    assert v1.ask("POST", f"/v1/topics/{topic}/events", events, headers={"Content-Type": "application/json"}).status == 200
+    page.goto(f"/topics/{topic}?tab=messages")
+    page.get_by_text("30 of 30").wait_for()
+    for place, label, text in (
+        ("From an offset", "Offset", "21"),
+        ("From a time", "Time, 2026", datetime.fromtimestamp(began_s + 60 * 21, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")),
+    ):
+        page.get_by_label("Show", exact=True).click()
+        page.get_by_role("option", name=place).click()
+        page.get_by_role("textbox", name=label).fill(text)
+        page.get_by_role("textbox", name=label).press("Enter")
+        page.get_by_text("9 of 30").wait_for()
+        assert values(page) == [f"minute {n}" for n in range(21, 30)], place
+        page.goto(f"/topics/{topic}?tab=messages")
+        page.get_by_text("30 of 30").wait_for()
+    page.goto(f"/topics/{topic}?tab=messages&from=oldest&q=k1&in=whole-key")
+    page.get_by_text("10 found in 30 of about 30 records · that was all · Kafka's Java client and Headrace put").wait_for()
+    assert values(page) == [f"minute {n}" for n in range(1, 30, 3)]
+
+
 def test_a_search_finds_in_key_value_and_headers_and_is_kept_in_the_browser(page: Any, v1: V1, topic: str) -> None:
     events = [{"key": f"key {n}", "value": f"value {n}", "headers": [["n", str(n)]], "partition": n % 2} for n in range(300)]
     events[17]["key"], events[123]["value"], events[250]["headers"] = "a NEEDLE", "Needles", [["needle", "x"]]
@@ -253,6 +283,79 @@ def test_protobuf_is_read_by_a_schema_that_is_pasted(page: Any, v1: V1, topic: s
     dialog(page).get_by_label("Message", exact=True).click()
     page.get_by_role("option", name="google.protobuf.Struct").click()
     wait_until(lambda: "<b>ann</b>" in dialog(page).locator(".headrace-value").inner_text(), timeout_s=20)
+
+
+def test_avro_is_read_by_a_schema_that_is_kept_for_the_topic_and_forgotten(page: Any, v1: V1, topic: str) -> None:
+    def record(note: bytes) -> bytes:
+        return CONFLUENT + zigzag(8) + zigzag(1) + sized(note) + b"\0"
+
+    contents = [
+        CONFLUENT + DATA,
+        record(HOSTILE_TEXT.encode()),
+        b"no Avro",
+        record(b"w" * 900_000),
+        record(b"\xff\xed\xa0\x80"),
+    ]
+    events = [{"value_base64": b64encode(content).decode(), "partition": 0} for content in contents]
+    assert v1.ask("POST", f"/v1/topics/{topic}/events", events, headers={"Content-Type": "application/json"}).status == 200
+    address = f"/topics/{topic}?tab=messages&from=oldest"
+    page.goto(f"{address}&record=0:0")
+    dialog(page).get_by_role("button", name="Avro").click()
+    dialog(page).get_by_text("Avro can't be read without the schema").wait_for()
+    dialog(page).get_by_label("Schema of Avro").fill('{"type": "record"}')
+    dialog(page).get_by_text('There is no name in {"type": "record"}').wait_for()
+    dialog(page).get_by_label("Schema of Avro").fill(AVRO)
+    dialog(page).get_by_text("schema id 42").wait_for()
+    value = dialog(page).locator(".headrace-value")
+    wait_until(lambda: value.inner_text() == json.dumps(json.loads(LINE), indent=2), timeout_s=10)
+    page.get_by_role("button", name="Close").click()
+    value.wait_for(state="detached")
+    wait_until(lambda: values(page)[:1] == [LINE], timeout_s=10, what="rows by the schema")
+    shown = values(page)
+    assert "<script>alert(1)</script>\\u202egnp.exe" in shown[1]
+    assert shown[2].startswith("(Not Avro by this schema: ")
+    assert shown[2].endswith(" no Avro")
+    assert shown[3].endswith("w …")
+    assert "\ufffd" in shown[4]
+    for offset in range(1, 5):
+        page.get_by_role("button", name=f"Open offset {offset}", exact=True).click()
+        wait_until(lambda: bool(value.inner_text()), timeout_s=10)
+        if offset == 2:
+            dialog(page).get_by_text("Not Avro by this schema").wait_for()
+            assert value.inner_text() == "no Avro"
+        page.get_by_role("button", name="Close").click()
+        value.wait_for(state="detached")
+    page.goto(f"{address}&q=%22id%22%3A%207")  # "id": 7 is in no bytes
+    page.get_by_text("1 found in 5 of about 5 records · that was all").wait_for()
+    assert values(page) == [LINE]
+    page.goto(address)
+    wait_until(lambda: values(page)[:1] == [LINE], timeout_s=10, what="the schema to be kept")
+    page.get_by_role("button", name="Formats (value: Avro)").click()
+    dialog(page).get_by_role("button", name="Forget").click()
+    wait_until(lambda: values(page)[2] == "no Avro", timeout_s=10)
+    page.reload()
+    page.get_by_text("5 of 5").wait_for()
+    page.get_by_role("button", name="Formats", exact=True).wait_for()
+    assert values(page)[2] == "no Avro"
+
+
+def test_a_schema_comes_from_a_file_and_keys_have_one_of_their_own(page: Any, v1: V1, topic: str) -> None:
+    event = {"key_base64": b64encode(zigzag(4711)).decode(), "value": "plain", "partition": 0}
+    assert v1.ask("POST", f"/v1/topics/{topic}/events", event, headers={"Content-Type": "application/json"}).status == 200
+    page.goto(f"/topics/{topic}?tab=messages")
+    page.get_by_text("1 of 1").wait_for()
+    page.get_by_role("button", name="Formats", exact=True).click()
+    page.get_by_label("Format of the key").get_by_role("button", name="Avro").click()
+    chosen = dialog(page).locator("input[type=file]")
+    chosen.wait_for(state="attached")
+    chosen.set_input_files({"name": "key.avsc", "mimeType": "application/json", "buffer": b'"long"'})
+    wait_until(lambda: cells(page, ".headrace-events:visible", 4) == ["4711"], timeout_s=10)
+    page.get_by_role("button", name="Close").click()
+    page.get_by_label("Text to find").fill("4711")
+    page.get_by_label("Where").click()
+    page.get_by_role("option", name="the whole key").click()
+    page.get_by_role("button", name="Search", exact=True).click()
+    page.get_by_text("1 found in 1 of about 1 records · that was all").wait_for()
 
 
 def test_ten_thousand_partitions_are_shown_a_page_at_a_time(page: Any, v1: V1) -> None:

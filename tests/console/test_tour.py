@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.console.busy import DEAD, GROUP, TOPIC, WEBHOOK, a_busy_server, until
+from tests.console.busy import DEAD, GROUP, TOPIC, WEBHOOK, until
 from tests.console.opened import CHROMIUM, a_browser, a_page
 from tests.console.pictures import shrink
 
@@ -56,17 +56,11 @@ STEPS = (
     Step("messages", f"/topics/{TOPIC}?tab=messages", rows),
     Step("record", f"/topics/{TOPIC}?tab=messages&record=0:0", says("AMQP 0-9-1", "payload_bytes"), "Through every protocol"),
     Step("group", f"/groups/{GROUP}", says(TOPIC)),
-    Step("graph", "/graph", lambda page: page.locator("canvas").count() > 0),
+    Step("graph", "/graph", lambda page: page.locator(".nicegui-echart svg").count() > 0),
     Step("dead-letters", "/dead-letters", says(DEAD)),
     Step("webhook", f"/routes/{WEBHOOK}", says("Attempts", "delivered")),
     Step("streams", "/streams", says("demo.clicks")),
 )
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[HeadraceServer]:
-    with a_busy_server() as started:
-        yield started
 
 
 @pytest.fixture(scope="module")
@@ -83,8 +77,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return found
 
 
-def test_every_step_of_the_tour_can_be_taken_and_pictured(server: HeadraceServer, browser: Any, folder: Path) -> None:
-    with a_page(browser, server, WIDTH) as page:
+def test_every_step_of_the_tour_can_be_taken_and_pictured(busy_server: HeadraceServer, browser: Any, folder: Path) -> None:
+    with a_page(browser, busy_server, WIDTH) as page:
         page.set_viewport_size({"width": WIDTH, "height": HEIGHT})
         for step in STEPS:
             page.goto(step.path)

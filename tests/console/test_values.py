@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import json
-from base64 import b64encode
-
 import pytest
 
 pytest.importorskip("nicegui", reason="NiceGUI is not installed")
 
-from headrace.console.pages.group.reset import WrongTarget, back_of, wanted_of
+from headrace.console.pages.group.reset import WrongTarget, chosen_of, exactly, wanted_of
 from headrace.console.pages.topic.produce import WrongInput, event_of
 from headrace.console.pages.topic.record import place_of
 from headrace.console.pages.topic.saved import kept_filters
 from headrace.console.pages.topic.settings import meaning
-from headrace.console.parts.values import as_format, one_line
-from headrace.console.protobuf import WrongSchema, as_json, read_schema
+from headrace.console.parts.values import as_format, one_line, visible
 
 
 @pytest.mark.parametrize(
@@ -27,7 +23,13 @@ from headrace.console.protobuf import WrongSchema, as_json, read_schema
         (b"plain", "json", "(this is no JSON)\nplain"),
         (b"\xff\x00", "auto", "00000000  ff 00                                            .."),
         (b"\xffx", "text", "\ufffdx"),
+        (b"a\x02b", "auto", "00000000  61 02 62                                         a.b"),
+        (b"\x1b[31mred\tand\n", "auto", "\x1b[31mred\tand\n"),
+        ("é".encode() * 40_000, "auto", "é" * 32_768 + "\n… 14,464 bytes more"),
+        (b"x" + "é".encode() * 40_000, "auto", "x" + "é" * 32_767 + "\n… 14,465 bytes more"),
         (b'"\\ud800"', "auto", '"\\ud800"'),
+        ('"\u202eb"'.encode(), "auto", '"\\u202eb"'),
+        ('"\u202eb"'.encode(), "text", '"\u202eb"'),
         (b"[" * 60_000, "auto", "[" * 60_000),
         (b"9" * 10_000, "auto", "9" * 10_000),
         (b"x" * 70_000, "auto", "x" * 65_536 + "\n… 4,464 bytes more"),
@@ -42,6 +44,7 @@ def test_bytes_become_text_that_can_be_sent(data: bytes | None, form: str, text:
 def test_what_turns_the_direction_of_writing_is_written_out_in_a_row() -> None:
     assert one_line("a\u202eb\nc\x00\ud800") == "a‹U+202E›b c‹U+0000›\\ud800"
     assert one_line("x" * 11, 10) == "x" * 10 + " …"
+    assert visible("a\u202eb\n\tc\x00\ud800") == "a‹U+202E›b\n\tc‹U+0000›\\ud800"
 
 
 def test_what_is_typed_becomes_an_event() -> None:
@@ -50,6 +53,12 @@ def test_what_is_typed_becomes_an_event() -> None:
     }  # fmt: skip
     assert event_of("none", "", "left over", "", None) == {"value": None, "headers": []}
     assert event_of("base64", None, "/wA=", "", None) == {"value_base64": "/wA=", "headers": []}
+    assert event_of("text", "/w==", "v", "x: a\u2028b", None, key_kind="base64", time="2026-03-01T09:30:00Z") == {
+        "key_base64": "/w==", "value": "v", "headers": [["x", "a\u2028b"]], "timestamp": "2026-03-01T09:30:00Z"
+    }  # fmt: skip
+    assert event_of("text", None, "", "", None, time=" 1700000000000 ")["timestamp"] == 1_700_000_000_000
+    with pytest.raises(WrongInput, match="The key is not base64"):
+        event_of("text", "***", "", "", None, key_kind="base64")
     for wrong in (("json", "{"), ("json", "[" * 100_000), ("base64", "***")):
         with pytest.raises(WrongInput):
             event_of(wrong[0], None, wrong[1], "", None)
@@ -67,24 +76,30 @@ def test_where_a_group_is_moved_to() -> None:
             wanted_of(*wrong)
 
 
-def test_a_reset_is_taken_back_with_as_few_requests_as_can_be() -> None:
+def test_what_a_group_is_moved_in() -> None:
+    assert chosen_of("", "left over") == {"all_topics": True}
+    assert chosen_of("orders", " ") == {"topic": "orders"}
+    assert chosen_of("orders", "0, 2") == {"topic": "orders", "partitions": [0, 2]}
+    with pytest.raises(WrongTarget):
+        chosen_of("orders", "first")
+
+
+def test_what_a_preview_has_shown_is_what_is_asked_for() -> None:
     moved = [
         {"topic": "a", "partition": 0, "before": 4, "after": 0},
-        {"topic": "a", "partition": 1, "before": 4, "after": 0},
-        {"topic": "a", "partition": 2, "before": None, "after": 0},
-        {"topic": "a", "partition": 3, "before": 0, "after": 0},
-        {"topic": "b", "partition": 0, "before": 4, "after": 0},
+        {"topic": "a", "partition": 1, "before": None, "after": 7},
+        {"topic": "b", "partition": 0, "before": 4, "after": None},
     ]
-    assert back_of(moved) == [{"topic": "a", "to": 4, "partitions": [0, 1]}, {"topic": "b", "to": 4, "partitions": [0]}]
+    assert exactly(moved) == {"a": {"0": 0, "1": 7}, "b": {"0": None}}
 
 
-@pytest.mark.parametrize("text", [None, "", "[]", "{", "1", '{"a": 1}', '"' * 100, "[" * 100_000])
-def test_what_a_browser_kept_and_is_no_filter_is_passed_over(text: object) -> None:
-    assert kept_filters(text) == {}
+@pytest.mark.parametrize("found", [None, "", [], 1, {"a": 1}, {"a": []}, '{"a": {}}'])
+def test_what_a_browser_kept_and_is_no_filter_is_passed_over(found: object) -> None:
+    assert kept_filters(found) == {}
 
 
 def test_what_a_browser_kept_is_cut_to_what_was_put_there() -> None:
-    assert kept_filters('{"n": {"q": "x", "in": 1, "script": "y"}}') == {"n": {"q": "x", "in": "1"}}
+    assert kept_filters({"n": {"q": "x", "in": 1, "script": "y"}}) == {"n": {"q": "x", "in": "1"}}
 
 
 def test_a_place_in_an_address() -> None:
@@ -98,35 +113,3 @@ def test_units_of_settings() -> None:
     assert meaning("compression.gzip.level", "-1") == ""
     assert meaning("flush.messages", str(2**63 - 1)) == "never"
     assert meaning("cleanup.policy", "delete") == ""
-
-
-def described() -> tuple[str, bytes]:
-    """A schema with one message that has a map, in base64, and a message of it."""
-    descriptor = pytest.importorskip("google.protobuf.descriptor_pb2", reason="protobuf is not installed")
-    struct = pytest.importorskip("google.protobuf.struct_pb2")
-    file = descriptor.FileDescriptorProto()
-    struct.DESCRIPTOR.CopyToProto(file)
-    message = struct.Struct()
-    message.update({"name": "<b>ann</b>", "amount": 5})
-    schema = descriptor.FileDescriptorSet(file=[file]).SerializeToString()
-    return b64encode(schema).decode(), message.SerializeToString(deterministic=True)
-
-
-def test_protobuf_is_shown_by_the_schema_that_is_given() -> None:
-    text, data = described()
-    schema = read_schema(text[:20] + "\n" + text[20:])
-    assert schema.names == ("google.protobuf.ListValue", "google.protobuf.Struct", "google.protobuf.Value")
-    assert json.loads(as_json(schema, "google.protobuf.Struct", data)) == {"name": "<b>ann</b>", "amount": 5}
-    assert as_json(schema, "google.protobuf.Struct", b"\0\0\0\0\1\0" + data, 6) == as_json(
-        schema, "google.protobuf.Struct", data
-    )
-    for name, wrong in (("google.protobuf.Struct", b"\xff\xff"), ("nothing", data), ("google.protobuf.Struct", b"x" * 2**21)):
-        with pytest.raises(WrongSchema):
-            as_json(schema, name, wrong)
-
-
-@pytest.mark.parametrize("text", ["", "***", b64encode(b"\xff\xff\xff").decode(), b64encode(b"\x0a\x05\x0a\x03abc").decode()])
-def test_what_is_no_schema_is_refused(text: str) -> None:
-    described()
-    with pytest.raises(WrongSchema):
-        read_schema(text)

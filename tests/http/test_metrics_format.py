@@ -211,6 +211,7 @@ def value(families: dict[str, Family], name: str, **labels: str) -> float | None
     [
         ("kafka", "Produce"),
         ("amqp", "basic.publish"),
+        ("amqp", "queue.declare"),
         ("kinesis", "PutRecords"),
         ("kinesis", "GetRecords"),
         ("kinesis", "CreateStream"),
@@ -236,6 +237,8 @@ def test_no_name_that_a_client_chose_is_among_the_kinds_of_requests(families: di
 def test_records_and_subscriptions_are_counted_by_protocol(families: dict[str, Family]) -> None:
     for protocol in ("kafka", "amqp", "http"):
         assert (value(families, "headrace_records_in_total", protocol=protocol) or 0) >= 1, protocol
+    for protocol in ("kafka", "amqp", "http", "kinesis"):
+        assert (value(families, "headrace_bytes_in_total", protocol=protocol) or 0) >= 1, protocol
     assert (value(families, "headrace_records_in_total", protocol="kinesis") or 0) >= 3
     assert (value(families, "headrace_records_out_total", protocol="kinesis") or 0) >= 6
     assert (value(families, "headrace_subscriptions", protocol="kinesis") or 0) >= 1

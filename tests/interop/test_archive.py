@@ -18,8 +18,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
-from tests.interop.test_java import HERE as JAVA
-from tests.interop.test_java import jars
+from tests.interop.jars import KAFKA
 
 from headrace.client.kafka import Cluster
 from headrace.client.kafka import TopicPartition as Place
@@ -163,13 +162,7 @@ def test_a_topic_ten_times_larger_than_its_local_limit_is_read_from_the_first_of
 def _java_reads_it(bootstrap: str, count: int) -> None:
     if shutil.which("java") is None:
         return
-    program = str(JAVA / "ReadArchive.java")
-    run = subprocess.run(
-        ["java", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", f"{jars()}/*", program, bootstrap, "t"],
-        capture_output=True,
-        text=True,
-        timeout=90,
-    )
+    run = subprocess.run(KAFKA.command("ReadArchive.java", bootstrap, "t"), capture_output=True, text=True, timeout=90)
     assert run.returncode == 0, run.stderr
     offsets, found = run.stdout.splitlines()
     earliest, local, tiered, pending = map(int, offsets.split())

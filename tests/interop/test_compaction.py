@@ -6,7 +6,6 @@ for what must hold once cleaning has happened.
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -22,8 +21,7 @@ from confluent_kafka.admin import (
     ConfigResource,
     ResourceType,
 )
-from tests.interop.test_java import HERE as JAVA
-from tests.interop.test_java import jars
+from tests.interop.jars import KAFKA
 
 from headrace.testing import wait_until
 
@@ -161,12 +159,10 @@ def test_of_transactions_only_what_was_committed_is_left(
 def test_the_java_consumer_reads_it_to_its_end(
     bootstrap: str, compacted: tuple[str, list[Row], list[Row]], tmp_path: Path
 ) -> None:
-    if shutil.which("java") is None:
-        pytest.skip("needs Java 17 (java)")
     topic, rows, seen = compacted
     times = [rows[number][1] for number in (0, 60, 400, 599)]
-    command = ["java", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", f"{jars()}/*", str(JAVA / "ReadCompacted.java")]
-    run = subprocess.run([*command, bootstrap, topic, *map(str, times)], capture_output=True, text=True, timeout=100)
+    command = KAFKA.command("ReadCompacted.java", bootstrap, topic, *map(str, times))
+    run = subprocess.run(command, capture_output=True, text=True, timeout=100)
     lines = run.stdout.splitlines()
     expected = [f"{o} {t} {k.decode()} {v.decode() if v is not None else '-'}" for o, t, k, v in seen]
     expected += [f"time {when} {next(row[0] for row in seen if row[1] >= when)}" for when in times]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
+from tests.interop.checks import run_checks
+from tests.interop.go_programs import built
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]
 
@@ -34,17 +34,7 @@ CHECKS = [
 @pytest.fixture(scope="module")
 def report(bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """Every check's line by the check's name."""
-    if shutil.which("go") is None:
-        pytest.skip("needs Go (go)")
-    fetched = subprocess.run(["go", "mod", "download"], cwd=HERE, capture_output=True, text=True, timeout=240)
-    if fetched.returncode != 0:
-        pytest.skip(f"go could not fetch franz-go: {fetched.stderr[-500:]}")
-    program = tmp_path_factory.mktemp("go") / "interop"
-    subprocess.run(["go", "build", "-o", str(program), "."], cwd=HERE, check=True, timeout=240)
-    run = subprocess.run([str(program), bootstrap], capture_output=True, text=True, timeout=240)
-    lines = [line.removeprefix("=> ") for line in run.stdout.splitlines() if line.startswith("=> ")]
-    assert lines, run.stdout + run.stderr
-    return {line.split(" ", 2)[1].rstrip(":"): line for line in lines}
+    return run_checks([built(HERE, tmp_path_factory.mktemp("go"), "franz-go"), bootstrap])
 
 
 @pytest.mark.parametrize("check", CHECKS)

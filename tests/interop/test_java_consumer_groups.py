@@ -3,11 +3,9 @@ for each of its checks."""
 
 from __future__ import annotations
 
-import shutil
-import subprocess
-
 import pytest
-from tests.interop.test_java import HERE, jars
+from tests.interop.checks import run_checks
+from tests.interop.jars import KAFKA
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]
 
@@ -28,18 +26,7 @@ CHECKS = [
 @pytest.fixture(scope="module")
 def report(quick_groups: str) -> dict[str, str]:
     """Every check's line by the check's name."""
-    if shutil.which("java") is None:
-        pytest.skip("needs Java 17 (java)")
-    program = str(HERE / "ConsumerGroups.java")
-    run = subprocess.run(
-        ["java", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", f"{jars()}/*", program, quick_groups],
-        capture_output=True,
-        text=True,
-        timeout=240,
-    )
-    lines = [line.removeprefix("=> ") for line in run.stdout.splitlines() if line.startswith("=> ")]
-    assert lines, run.stdout + run.stderr
-    return {line.split(" ", 2)[1].rstrip(":"): line for line in lines}
+    return run_checks(KAFKA.command("ConsumerGroups.java", quick_groups))
 
 
 @pytest.mark.parametrize("check", CHECKS)

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import shutil
-import subprocess
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
-from tests.interop.test_java import jars
+from tests.interop.checks import run_checks
+from tests.interop.jars import KAFKA
 
 from headrace.testing import HeadraceServer
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(180)]
 
-PROGRAM = Path(__file__).with_name("java") / "Share.java"
 CHECKS = [
     "pool",
     "acknowledge",
@@ -40,17 +37,7 @@ def short_locks() -> Iterator[HeadraceServer]:
 @pytest.fixture(scope="module")
 def report(short_locks: HeadraceServer) -> dict[str, str]:
     """Every check's line by the check's name."""
-    if shutil.which("java") is None:
-        pytest.skip("needs Java 17 (java)")
-    run = subprocess.run(
-        ["java", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", f"{jars()}/*", str(PROGRAM), short_locks.kafka],
-        capture_output=True,
-        text=True,
-        timeout=150,
-    )
-    lines = [line.removeprefix("=> ") for line in run.stdout.splitlines() if line.startswith("=> ")]
-    assert lines, run.stdout + run.stderr
-    return {line.split(" ", 2)[1].rstrip(":"): line for line in lines}
+    return run_checks(KAFKA.command("Share.java", short_locks.kafka), timeout_s=150)
 
 
 @pytest.mark.parametrize("check", CHECKS)

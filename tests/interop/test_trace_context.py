@@ -2,27 +2,18 @@
 
 from __future__ import annotations
 
-import base64
-import http.client
 import json
 import threading
 import uuid
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
-from typing import Any
 
 import pika
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Producer
+from tests.interop.traced import KEPT, OTHER, PARENT, STATE, TRACE, ask, kafka_headers, publish
 
 from headrace.testing import HeadraceServer, wait_until
-
-TRACE_ID = "0af7651916cd43dd8448eb211c80319c"
-PARENT = f"00-{TRACE_ID}-b7ad6b7169203331-01"
-OTHER = f"00-{TRACE_ID}-00f067aa0ba902b7-01"
-STATE = "congo=t61rcWkgMzE"
-TRACE = {"traceparent": PARENT, "tracestate": STATE}
-KEPT = [("traceparent", PARENT.encode()), ("tracestate", STATE.encode())]
 
 
 @pytest.fixture(scope="module")
@@ -34,41 +25,6 @@ def server() -> Iterator[HeadraceServer]:
 @pytest.fixture
 def topic() -> str:
     return f"trace-{uuid.uuid4().hex[:8]}"
-
-
-def ask(
-    server: HeadraceServer, method: str, path: str, body: bytes = b"", headers: dict[str, str] | None = None
-) -> tuple[int, dict[str, str], bytes]:
-    host, port = server.http.removeprefix("http://").split(":")
-    connection = http.client.HTTPConnection(host, int(port), timeout=20)
-    login = {"Authorization": "Basic " + base64.b64encode(b"guest:guest").decode()}
-    connection.request(method, path, body, {**login, **(headers or {})})
-    answer = connection.getresponse()
-    content = answer.read()
-    connection.close()
-    assert answer.status < 300, content
-    return answer.status, {name.lower(): value for name, value in answer.getheaders()}, content
-
-
-def publish(server: HeadraceServer, topic: str, body: bytes, kind: str, **headers: str) -> dict[str, Any]:
-    given = {"content-type": kind, **{name.replace("_", "-"): value for name, value in headers.items()}}
-    return dict(json.loads(ask(server, "POST", f"/v1/topics/{topic}/events", body, given)[2]))
-
-
-def kafka_headers(server: HeadraceServer, topic: str, count: int) -> list[list[tuple[str, bytes]]]:
-    consumer = Consumer({"bootstrap.servers": server.kafka, "group.id": "trace", "enable.auto.commit": False})
-    consumer.assign([TopicPartition(topic, 0, 0)])
-    found: list[list[tuple[str, bytes]]] = []
-
-    def read() -> bool:
-        message = consumer.poll(0.2)
-        if message is not None and message.error() is None:
-            found.append(list(message.headers() or []))
-        return len(found) >= count
-
-    wait_until(read, timeout_s=20, what=f"{count} records")
-    consumer.close()
-    return found
 
 
 def test_the_trace_of_a_request_is_that_of_its_events(server: HeadraceServer, topic: str) -> None:
@@ -152,6 +108,7 @@ def test_a_webhook_carries_the_trace_out_and_a_receive_url_takes_it_in(server: H
         ask(server, "POST", f"/v1/receive/{topic}-in", b"{}", {"traceparent": "nonsense", "content-type": "application/json"})
         assert [header for header in kafka_headers(server, topic, 2)[0] if header[0] in TRACE] == KEPT
         wait_until(lambda: len(came) == 2, timeout_s=20, what="two deliveries")
+        assert sorted(kafka_headers(server, f"{topic}-out.attempts", 2)) == [[], KEPT]
     finally:
         for end in ("in", "out"):
             ask(server, "DELETE", f"/v1/routes/{topic}-{end}")

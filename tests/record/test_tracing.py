@@ -6,7 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.record.tracing import is_traceparent, is_tracestate, trace_fields, trace_in_request, with_trace
+from headrace.record.tracing import (
+    Context,
+    context_in,
+    in_context,
+    is_traceparent,
+    is_tracestate,
+    trace_fields,
+    trace_in_request,
+    with_trace,
+)
 
 PARENT = b"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 MANY = b",".join(b"a%d=1" % number for number in range(33))
@@ -87,3 +96,24 @@ def test_an_event_keeps_its_own_trace() -> None:
 def test_no_bytes_of_a_record_break_the_head_of_a_request(parent: bytes, state: bytes) -> None:
     for _, value in trace_fields([("traceparent", parent), ("tracestate", state)]):
         assert all(0x20 <= byte <= 0x7E or byte == 0x09 for byte in value)
+
+
+def test_a_context_says_what_the_headers_said() -> None:
+    context = context_in((("other", b"x"), ("traceparent", PARENT), ("tracestate", STATE)))
+    assert context == Context("0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331", 1, STATE)
+    assert context.sampled
+    assert context.headers == (("traceparent", PARENT), ("tracestate", STATE))
+    assert context.fields == ((b"traceparent", PARENT), (b"tracestate", STATE))
+    assert context_in((("traceparent", b"nonsense"),)) is None
+
+
+def test_of_a_later_version_what_is_known_is_handed_on() -> None:
+    context = context_in((("traceparent", b"cc" + PARENT[2:-2] + b"ff-more"),))
+    assert context is not None
+    assert context.traceparent == PARENT[:-2] + b"03"
+
+
+def test_another_trace_takes_the_place_of_the_one_that_was() -> None:
+    other = Context("1" * 32, "2" * 16, 1)
+    headers = (("traceparent", PARENT), ("a", b"1"), ("tracestate", STATE))
+    assert in_context(headers, other) == (("a", b"1"), ("traceparent", b"00-" + b"1" * 32 + b"-" + b"2" * 16 + b"-01"))

@@ -16,6 +16,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from tests.history.history import Asked, Ended, Event, Reached, Read, Wrote, problems
+from tests.interop.jars import KAFKA
 
 from headrace.testing import HeadraceServer, wait_until
 
@@ -31,7 +32,8 @@ QUIET = {"log_level": 0, "reconnect.backoff.max.ms": 100, "metadata.recovery.str
 class Application:
     """The copier's process; started again when it ended."""
 
-    def __init__(self, bootstrap: str, folder: Path, seed: int) -> None:
+    def __init__(self, client: str, bootstrap: str, folder: Path, seed: int) -> None:
+        self._client = client
         self._history = folder / "history"
         self._history.touch()
         self._output = folder / "output"
@@ -43,7 +45,10 @@ class Application:
     def start(self) -> None:
         self._runs += 1
         arguments = [*self._arguments, f"run{self._runs}", str(self._history), str(self._seed)]
-        command = [sys.executable, str(Path(__file__).with_name("copier.py")), *arguments]
+        if self._client == "Java":
+            command = KAFKA.command("Copier.java", *arguments)
+        else:
+            command = [sys.executable, str(Path(__file__).with_name("copier.py")), *arguments]
         with self._output.open("ab") as output:
             self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
 
@@ -146,8 +151,10 @@ class Feed:
         assert self._producer.flush(PROGRESS_TIMEOUT_S) == 0
 
 
-@pytest.mark.parametrize("durability", ["fsync", "flush"])
-def test_a_copy_is_exactly_once_while_everything_is_killed(durability, headrace_factory, kills, chance, tmp_path):
+@pytest.mark.parametrize(
+    ("client", "durability"), [("confluent-kafka", "fsync"), ("confluent-kafka", "flush"), ("Java", "fsync")]
+)
+def test_a_copy_is_exactly_once_while_everything_is_killed(client, durability, headrace_factory, kills, chance, tmp_path):
     server: HeadraceServer = headrace_factory(
         durability=durability,
         settings={
@@ -158,7 +165,7 @@ def test_a_copy_is_exactly_once_while_everything_is_killed(durability, headrace_
     admin = AdminClient({"bootstrap.servers": server.kafka, **QUIET})
     for made in admin.create_topics([NewTopic(SOURCE, PARTITIONS, 1), NewTopic(TARGET, PARTITIONS, 1)]).values():
         made.result(20)
-    feed, application = Feed(server.kafka), Application(server.kafka, tmp_path, chance.randrange(2**32))
+    feed, application = Feed(server.kafka), Application(client, server.kafka, tmp_path, chance.randrange(2**32))
     reader = Reader(server.kafka, "along")
     reader.start()
     try:

@@ -148,3 +148,22 @@ class Noted:
     def __call__(self, exchange: Exchange) -> None:
         exchange.on_gone = lambda: self.gone.append(exchange)
         self.exchanges.append(exchange)
+
+
+def endless(noted: Noted, piece_bytes: int = 65536) -> Handler:
+    """Answers with pieces until the peer is gone."""
+
+    async def write(exchange: Exchange) -> None:
+        exchange.start(200, [])
+        try:
+            while True:
+                exchange.write(b"x" * piece_bytes)
+                await exchange.drained()
+        except ConnectionError:
+            noted.gone.append(exchange)
+
+    def handler(exchange: Exchange) -> None:
+        noted.exchanges.append(exchange)
+        asyncio.get_running_loop().create_task(write(exchange))
+
+    return handler

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
 from collections.abc import Iterator
 
 import pytest
 from tests.web.http2_client import PREFACE, Http2Client
-from tests.web.serving import Noted, Serving, echo, serving
+from tests.web.serving import Noted, Serving, echo, endless, serving
 
 from headrace.testing import wait_until
 from headrace.web.exchange import Exchange
@@ -173,30 +172,13 @@ def test_windows_of_bodies_that_nobody_took_come_back_to_the_connection() -> Non
             assert client.until_reset(stream) == 0  # NO_ERROR: the rest is not wanted
 
 
-def endless(noted: Noted) -> object:
-    async def write(exchange: Exchange) -> None:
-        exchange.start(200, [])
-        try:
-            while True:
-                exchange.write(b"x" * 10_000)
-                await exchange.drained()
-        except ConnectionError:
-            noted.gone.append(exchange)
-
-    def handler(exchange: Exchange) -> None:
-        noted.exchanges.append(exchange)
-        asyncio.get_running_loop().create_task(write(exchange))
-
-    return handler
-
-
 def test_a_stream_whose_window_stays_shut_waits_and_is_reset_and_others_go_on() -> None:
     noted = Noted()
-    waiting = endless(noted)
+    waiting = endless(noted, 10_000)
 
     def handler(exchange: Exchange) -> None:
         if exchange.target == b"/endless":
-            waiting(exchange)  # type: ignore[operator]
+            waiting(exchange)
         else:
             echo(exchange)
 
@@ -231,7 +213,7 @@ def test_writing_without_waiting_beyond_the_hard_bound_resets_the_stream() -> No
 
 def test_a_peer_that_does_not_read_at_all_is_cut() -> None:
     noted = Noted()
-    with serving(endless(noted), Limits(stalled_s=0.3)) as made, Http2Client(made) as client:
+    with serving(endless(noted, 10_000), Limits(stalled_s=0.3)) as made, Http2Client(made) as client:
         client.h2.increment_flow_control_window(2**30)
         client.h2.update_settings({4: 2**30})
         client.flush()

@@ -8,7 +8,7 @@ import threading
 
 import pytest
 from tests.web.http2_client import Http2Client
-from tests.web.serving import Noted, echo, read_all, read_answer, serving
+from tests.web.serving import Noted, echo, endless, read_all, read_answer, serving
 
 from headrace.testing import wait_until
 from headrace.web.exchange import Exchange
@@ -87,23 +87,6 @@ def test_a_body_that_does_not_come_is_answered_408() -> None:
         connection.sendall(b"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 10\r\n\r\nabc")
         assert read_all(connection).startswith(b"HTTP/1.1 408 ")
         wait_until(lambda: made.server.collecting_bytes == 0)
-
-
-def endless(noted: Noted) -> object:
-    async def write(exchange: Exchange) -> None:
-        exchange.start(200, [])
-        try:
-            while True:
-                exchange.write(b"x" * 65536)
-                await exchange.drained()
-        except ConnectionError:
-            noted.gone.append(exchange)
-
-    def handler(exchange: Exchange) -> None:
-        noted.exchanges.append(exchange)
-        asyncio.get_running_loop().create_task(write(exchange))
-
-    return handler
 
 
 def test_a_peer_that_does_not_read_is_cut_and_costs_no_more_than_the_bound() -> None:

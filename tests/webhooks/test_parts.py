@@ -16,12 +16,13 @@ from headrace.broker.routes.ends.secrets import Secret, secret_bytes
 from headrace.broker.routes.ends.webhook import WebhookTarget
 from headrace.broker.routes.errors import InvalidRoute
 from headrace.record import Record
+from headrace.record.request import is_json, iso
 from headrace.testing.clock import SimulatedClock
 from headrace.webhooks.alarms import Alarms
 from headrace.webhooks.lanes import Lanes
 from headrace.webhooks.limits import FIRST_OPEN_S, LONGEST_OPEN_S, OPEN_AFTER, Bucket, Limits
 from headrace.webhooks.pending import Row
-from headrace.webhooks.request import Origin, is_json, iso, place_in, request_of
+from headrace.webhooks.request import Origin, place_in, request_of
 from headrace.webhooks.schedule import PAUSES_S, Schedule, asked_pause_s
 from headrace.webhooks.signing import signature_of, signatures_of
 

@@ -8,10 +8,10 @@ from tests.webhooks.conftest import WebhookSite
 from headrace.broker.routes.errors import InvalidRoute, RouteConflict
 from headrace.broker.routes.route import Route
 from headrace.broker.routes.sending import WantedAttempts
+from headrace.record.request import iso
 from headrace.webhooks import period
 from headrace.webhooks.attempt_search import search
 from headrace.webhooks.desk import Desk, make_sender
-from headrace.webhooks.request import iso
 
 
 def desk(site: WebhookSite, name: str = "w") -> Desk:

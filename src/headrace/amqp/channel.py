@@ -7,7 +7,9 @@ in `declaring`, `publishing`, `consuming`, `settling` and `transactions`; their 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from headrace.amqp import consuming, declaring, publishing, settling, transactions
@@ -17,6 +19,7 @@ from headrace.amqp.frames import reply_text as text_of
 from headrace.amqp.methods import (
     AccessRequest,
     AccessRequestOk,
+    BasicCancelOk,
     BasicPublish,
     ChannelClose,
     ChannelCloseOk,
@@ -105,7 +108,21 @@ class Channel:
         handler = HANDLERS.get(type(method))
         if handler is None:
             raise command_invalid("unimplemented method")
+        name = TIMED.get(type(method))
+        if name is None:
+            handler(self, method)
+            return
+        began_s = perf_counter()
         handler(self, method)
+        self._time(name, began_s)
+
+    def _time(self, name: str, began_s: float) -> None:
+        """Up to its answer, which may have to wait for the disk."""
+        times, parking = self.connection.listener.traffic.requests[name], self.connection.parking
+        if parking.busy:
+            parking.when_done(lambda: times.add(perf_counter() - began_s))
+        else:
+            times.add(perf_counter() - began_s)
 
     # --- out
 
@@ -146,6 +163,7 @@ class Channel:
             return
         self.open = False
         self.vhost.counted.published += self.published
+        self.connection.listener.delivered += self.next_tag - 1
         if self.content is not None:
             self.content.drop()
             self.content = None
@@ -188,4 +206,10 @@ HANDLERS: Handlers = {
     **consuming.HANDLERS,
     **settling.HANDLERS,
     **transactions.HANDLERS,
+}
+# What a client asks for and waits for, by the name that the specification has for it: QueueDeclare is queue.declare.
+TIMED = {
+    method: re.sub("([a-z])([A-Z])", r"\1.\2", method.__name__, count=1).lower()
+    for method in (*declaring.HANDLERS, *consuming.HANDLERS, *transactions.HANDLERS)
+    if method is not BasicCancelOk
 }

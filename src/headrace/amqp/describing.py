@@ -97,6 +97,9 @@ class AmqpDoor:
             unsent_bytes=facts.unsent_bytes,
         )
 
+    def channels(self, connection: AmqpConnection) -> Iterator[ChannelFacts]:
+        return (_channel(channel) for channel in tuple(connection.channels.values()) if channel.open)
+
     def close(self, connection: AmqpConnection, reason: str) -> None:
         connection.force_close(reason)
 

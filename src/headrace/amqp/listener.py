@@ -50,6 +50,9 @@ class AmqpListener:
     def __init__(self, broker: Broker) -> None:
         self.broker = broker
         self.traffic = broker.traffic["amqp"] = Traffic()
+        self.traffic.look = self._count
+        self.delivered = 0  # through channels that are closed
+        self._received_bytes = self._sent_bytes = 0  # through connections that are closed
         broker.clients.front_ends["amqp"] = AmqpClients(self)
         broker.clients.doors["amqp"] = AmqpDoor(self)
         self._peers: Peers[AmqpConnection] = Peers(broker.settings, self.traffic, logger)
@@ -105,6 +108,23 @@ class AmqpListener:
     def forget(self, connection: AmqpConnection) -> None:
         if self._peers.forget(connection):
             self.authenticating -= not connection.logged_in
+            self._received_bytes += connection.received_bytes
+            self._sent_bytes += connection.outbox.sent_bytes
+
+    def _count(self) -> None:
+        """Connections and channels count for themselves; to add them up is for whoever asks."""
+        received, sent, delivered = self._received_bytes, self._sent_bytes, self.delivered
+        published = sum(vhost.counted.published for vhost in self.broker.vhosts)
+        for connection in self.connections:
+            received += connection.received_bytes
+            sent += connection.outbox.sent_bytes
+            for channel in connection.channels.values():
+                if channel.open:
+                    published += channel.published
+                    delivered += channel.next_tag - 1
+        traffic = self.traffic
+        traffic.wire_in, traffic.wire_out = received, sent
+        traffic.records_in, traffic.records_out = published, delivered
 
     def log_closed(self, what: str, why: str) -> None:
         self._peers.log_closed(what, why, self.now)

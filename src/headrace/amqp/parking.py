@@ -38,6 +38,7 @@ class Parking:
         self._tasks: set[asyncio.Task[None]] = set()
         self._closed = False
         self._stalled = False
+        self._when_done: Callable[[], None] | None = None
 
     def park(self, events: list[Event], size_bytes: int) -> None:
         """They came while it is busy."""
@@ -86,6 +87,10 @@ class Parking:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
+    def when_done(self, call: Callable[[], None]) -> None:
+        """With the answer to what waits now."""
+        self._when_done = call
+
     def _done(
         self, channel: int, ids: Ids, then: Callable[[T], None], result: T, error: Exception | None, *, at_once: bool
     ) -> None:
@@ -96,6 +101,9 @@ class Parking:
             then(result)
         except Exception as problem:
             self._failed(channel, ids, problem)
+        if self._when_done is not None:
+            call, self._when_done = self._when_done, None
+            call()
         if at_once or self.busy or self._closed:
             return  # at once: whoever asked is still handling events
         self._go_on()

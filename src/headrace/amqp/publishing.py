@@ -24,9 +24,11 @@ from headrace.record.amqp.properties import MalformedProperties, check_propertie
 
 if TYPE_CHECKING:
     from headrace.amqp.channel import Channel, Handlers
+    from headrace.broker.spans import Spans
 
 NO_ROUTE = 312
 TARGETS = 256
+_HEADERS_FLAG = 0x20  # in the first byte of properties
 
 
 class NoRoom(Exception):
@@ -59,6 +61,9 @@ def publish_run(channel: Channel, event: PublishEvent) -> None:
         channel.sound_properties = properties
     exchange, routing_key, mandatory = target
     run = Run(exchange, routing_key, records, count, body_bytes, properties)
+    if connection.broker.spans is not None and properties[0] & _HEADERS_FLAG:
+        _publish_within(connection.broker.spans, channel, run, mandatory)
+        return
     if mandatory or channel.transaction is not None:
         _publish(channel, run, mandatory)
         return
@@ -114,7 +119,24 @@ def _check_properties(raw: bytes) -> None:
         raise frame_error(f"cannot decode properties: {error}") from None
 
 
-def _publish(channel: Channel, run: Run, mandatory: bool) -> None:
+def _publish_within(spans: Spans, channel: Channel, run: Run, mandatory: bool) -> None:
+    """The same with a span, if the messages ask for one."""
+    from headrace.amqp.publish_spans import begin_publish, end_publish  # where somebody collects them
+
+    span = begin_publish(spans, run, channel.vhost.name)
+    if span is None:
+        _publish(channel, run, mandatory)
+        return
+    try:
+        published = _publish(channel, run, mandatory)
+    except Exception as error:
+        spans.end(span, type(error).__name__, message=getattr(error, "text", ""))
+        raise
+    end_publish(spans, span, published)
+
+
+def _publish(channel: Channel, run: Run, mandatory: bool) -> Published | None:
+    """None where there is no one answer."""
     if channel.transaction is not None:
         channel.transaction.publish(channel, run, mandatory)
     elif mandatory and run.count > 1 and channel.vhost.router.sees_each_message(run.exchange):
@@ -124,6 +146,8 @@ def _publish(channel: Channel, run: Run, mandatory: bool) -> None:
         published = deliver(channel, run, mandatory)
         if channel.confirms is not None:
             _await_confirm(channel, channel.confirms, run.count, published)
+        return published
+    return None
 
 
 def deliver(channel: Channel, run: Run, mandatory: bool) -> Published:

@@ -28,6 +28,7 @@ from headrace.log.port import Log
 from headrace.times import Times
 
 if TYPE_CHECKING:
+    from headrace.broker.spans import Spans
     from headrace.broker.streams.streams import Streams
 
 
@@ -45,11 +46,13 @@ class Broker:
         *,
         evaluator: Evaluator | None = None,
         visitors: Evaluator | None = None,
+        spans: Spans | None = None,
     ) -> None:
         self.log = log
         self.clock = clock
         self.settings = settings
         self.cluster_id = cluster_id
+        self.spans = spans  # None unless the operator names a collector
         self.traffic: dict[str, Traffic] = {}  # by protocol
         self.loop_delay = Times()  # how late the event loop came to what was due
         self.clients = Clients(clock.now_ms())
@@ -67,8 +70,9 @@ class Broker:
         self.quotas = ClientQuotas(log, clock, settings)
         self.vhosts = VirtualHosts(log, clock, settings, self.topics)
         self.routes = Routes(
-            log, clock, settings, self.topics, self.groups, self.vhosts, self.traffic, evaluator or Here(), visitors or Here()
-        )
+            log, clock, settings, self.topics, self.groups, self.vhosts, self.traffic, evaluator or Here(), visitors or Here(),
+            spans,
+        )  # fmt: skip
 
     @property
     def streams(self) -> Streams:

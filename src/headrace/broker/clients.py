@@ -10,7 +10,7 @@ import platform
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     from headrace.broker.queues.consumers import Consumer
@@ -132,6 +132,15 @@ class Door(Protocol):
 
     def close(self, connection: Any, reason: str) -> None:
         """Its peer is told the reason, where the protocol has words for it."""
+        ...
+
+
+@runtime_checkable
+class WithChannels(Protocol):
+    """A door whose connections have channels."""
+
+    def channels(self, connection: Any) -> Iterable[ChannelFacts]:
+        """Those that are open."""
         ...
 
 

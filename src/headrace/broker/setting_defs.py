@@ -104,6 +104,13 @@ def _credentials(name: str, value: Value) -> None:
             raise InvalidConfig(f"Invalid value for configuration {name}: number {number} is not ACCESSKEY:SECRET[:ACCOUNT]")
 
 
+def _fields(name: str, value: Value) -> None:
+    """Says which one is wrong, and not what is in it."""
+    for number, given in enumerate(str(value).split(","), 1):
+        if not re.fullmatch(r"\s*[!#$%&'*+.^_`|~0-9A-Za-z-]+\s*=[\x21-\x2b\x2d-\x7e ]*", given, re.ASCII):
+            raise InvalidConfig(f"Invalid value for configuration {name}: number {number} is not NAME=VALUE")
+
+
 _EFFECTIVE = (
     # -- this node
     _def("node.id", _INT, 0, between(0, 0), "The number of this node, as clients see it; it is 0."),
@@ -217,6 +224,22 @@ _EFFECTIVE = (
     _def(
         "headrace.audit.enable", _BOOLEAN, False, None,
         "Whether administration is written down in the topic headrace.audit: who, when, what, and what came of it.",
+        dynamic=True,
+    ),
+    # -- spans; where they go is not dynamic: whoever may change a topic must not be able to have the server call anybody
+    _def(
+        "headrace.tracing.endpoint", _STRING, None, _matching(r"https?://[^\s@#]+", "http://host:4318 is expected"),
+        "A collector of OpenTelemetry that takes OTLP over HTTP: http://127.0.0.1:4318. Without one no spans are made.",
+    ),
+    _def(
+        "headrace.tracing.headers", ConfigType.PASSWORD, None, _fields,
+        "What the collector wants in the head of a request: name=value, with commas between; values are percent-encoded.",
+    ),
+    _def("headrace.tracing.ca.file", _STRING, None, None, "A file with certificates to trust beside those of the system."),
+    _def("headrace.tracing.service.name", _STRING, "headrace", None, "What this server is called in traces."),
+    _def(
+        "headrace.tracing.sample.ratio", _DOUBLE, 0.0, between(0, 1),
+        "The share of events that a trace is begun for if they come over HTTP, published or received, without one.",
         dynamic=True,
     ),
     # -- connections and requests

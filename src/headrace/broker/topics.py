@@ -1,4 +1,5 @@
-"""Topic administration: names, limits, copies and settings are checked here, and the log does and keeps the rest.
+"""Topic administration: names, limits and settings are checked here, partitions and copies in `topic_layout`, and the log does
+and keeps the rest.
 
 The rules and their texts are those of Apache Kafka 4.3 on one node. Whoever creates, deletes or alters topics on behalf
 of a client goes through here, whatever the protocol. New topics are made side by side, so that a request for a thousand
@@ -19,14 +20,14 @@ from headrace.broker.config_entries import ConfigEntry, topic_entries
 from headrace.broker.dynamic_settings import DynamicSettings
 from headrace.broker.settings import Settings
 from headrace.broker.topic_errors import (
-    InvalidReplicaAssignment,
-    InvalidReplicationFactor,
     InvalidRequest,
     PolicyViolation,
     TopicDeletionDisabled,
     UnknownTopicId,
 )
-from headrace.log.errors import InvalidConfig, InvalidName, InvalidPartitions, TopicExists, UnknownTopic
+from headrace.broker.topic_layout import check_growth, check_layout, planned_partitions
+from headrace.broker.topic_names import TopicNames
+from headrace.log.errors import InvalidConfig, InvalidName, TopicExists, UnknownTopic
 from headrace.log.port import Log, Topic
 from headrace.log.topic_config import validate
 
@@ -37,7 +38,6 @@ INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__sha
 """Names that Kafka clients know as internal."""
 
 MAX_NAME_LENGTH = 249
-MAX_PARTITIONS_PER_REQUEST = 10_000
 MAX_DESCRIBED = 1000  # different settings of topics whose description is remembered
 NO_TOPIC_ID = UUID(int=0)
 
@@ -90,7 +90,9 @@ def check_name(name: str) -> None:
 
 
 def _new(topics: Topics, new: NewTopic, *, validate_only: bool = False, topic_id: UUID | None = None) -> About | None:
-    return None if validate_only else About(new.name, {"partitions": topics.planned_partitions(new), "config": new.config})
+    if validate_only:
+        return None
+    return About(new.name, {"partitions": planned_partitions(new, topics._settings), "config": new.config})
 
 
 def _named(topics: Topics, name: str, *_: object, validate_only: bool = False, **__: object) -> About | None:
@@ -107,6 +109,7 @@ class Topics:
         self._described: dict[frozenset[tuple[str, str]], tuple[ConfigEntry, ...]] = {}
         settings.subscribe(self._described.clear)
         self.dynamic_settings = DynamicSettings(log, settings)
+        self.names = TopicNames(log, HIDDEN_PREFIX)
         # Called with the name of a topic that is new, has got more partitions, is gone.
         self.on_create: list[Callable[[str], None]] = []
         self.on_grow: list[Callable[[str], None]] = []
@@ -177,6 +180,7 @@ class Topics:
 
     def _created(self, name: str) -> None:
         self._collisions().setdefault(name.translate(_SAME_METRIC), set()).add(name)
+        self.names.came(name)
         for created in self.on_create:
             created(name)
 
@@ -215,19 +219,7 @@ class Topics:
                 for check in self.before_growth:
                     check(topic)
             now = len(topic.partitions)
-            if total == now:
-                raise InvalidPartitions(f"Topic already has {now} partition(s).")
-            if total < now:
-                raise InvalidPartitions(f"The topic {name} currently has {now} partition(s); {total} would not be an increase.")
-            if assignments is not None:
-                if len(assignments) != total - now:
-                    raise InvalidReplicaAssignment(
-                        f"Attempted to add {total - now} additional partition(s), but only {len(assignments)} "
-                        "assignment(s) were specified."
-                    )
-                for nodes in assignments:
-                    self.check_assignment(nodes, copies=1)
-            check_request_size(total - now)
+            check_growth(name, now, total, assignments, self._settings)
             self._check_room(total - now)
             if not validate_only:
                 if sealed:
@@ -266,6 +258,7 @@ class Topics:
         same = self._collisions().get(name.translate(_SAME_METRIC))
         if same is not None:
             same.discard(name)
+        self.names.went(name)
         for deleted in self.on_delete:
             deleted(name)
 
@@ -299,32 +292,6 @@ class Topics:
 
     # -- rules
 
-    def check_assignment(self, nodes: Sequence[int], *, copies: int | None = None) -> None:
-        """Whether copies may be on these nodes; raises InvalidReplicaAssignment."""
-        if not nodes:
-            raise InvalidReplicaAssignment("The manual partition assignment includes an empty replica list.")
-        this_node = self._settings.get_int("node.id")
-        seen: set[int] = set()
-        for node in sorted(nodes):
-            if node != this_node:
-                raise InvalidReplicaAssignment(
-                    f"The manual partition assignment includes broker {node}, but no such broker is registered."
-                )
-            if node in seen:
-                raise InvalidReplicaAssignment(f"The manual partition assignment includes the broker {node} more than once.")
-            seen.add(node)
-        if copies is not None and len(nodes) != copies:
-            raise InvalidReplicaAssignment(
-                f"The manual partition assignment includes a partition with {len(nodes)} replica(s), but this is not "
-                f"consistent with previous partitions, which have {copies} replica(s)."
-            )
-
-    def planned_partitions(self, new: NewTopic) -> int:
-        """How many partitions it would get, without any check."""
-        if new.assignments:
-            return len(new.assignments)
-        return self._settings.get_int("num.partitions") if new.partitions == -1 else max(new.partitions, 0)
-
     def _existing(self, name: str) -> Topic:
         topic = self.get(name)
         if topic is None:
@@ -338,7 +305,7 @@ class Topics:
     def _check_new(self, new: NewTopic) -> tuple[int, dict[str, str]]:
         self._check_new_name(new.name)
         config = self._check_config(new.config)
-        partitions = self._check_layout(new)
+        partitions = check_layout(new, self._settings)
         self._check_room(partitions)
         return partitions, config
 
@@ -376,37 +343,6 @@ class Topics:
     def _archive(self) -> bool:
         return self._settings.get_bool("remote.log.storage.system.enable")
 
-    def _check_layout(self, new: NewTopic) -> int:
-        if not new.assignments:
-            return self._check_counts(new)
-        if new.replication_factor != -1:
-            raise InvalidRequest("A manual partition assignment was specified, but replication factor was not set to -1.")
-        if new.partitions != -1:
-            raise InvalidRequest("A manual partition assignment was specified, but numPartitions was not set to -1.")
-        seen: set[int] = set()
-        for partition, nodes in new.assignments:
-            if partition in seen:
-                raise InvalidReplicaAssignment(f"Found multiple manual partition assignments for partition {partition}")
-            self.check_assignment(nodes)
-            seen.add(partition)
-        if seen != set(range(len(seen))):
-            raise InvalidReplicaAssignment("partitions should be a consecutive 0-based integer sequence")
-        return len(seen)
-
-    def _check_counts(self, new: NewTopic) -> int:
-        copies = new.replication_factor
-        if copies < -1 or copies == 0:
-            raise InvalidReplicationFactor("Replication factor must be larger than 0, or -1 to use the default value.")
-        if new.partitions < -1 or new.partitions == 0:
-            raise InvalidPartitions("Number of partitions was set to an invalid non-positive value.")
-        if copies > 1:
-            raise InvalidReplicationFactor(
-                f"Unable to replicate the partition {copies} time(s): The target replication factor of {copies} cannot "
-                "be reached because only 1 broker(s) are registered or some brokers have all their log directories "
-                "cordoned."
-            )
-        return self.planned_partitions(new)
-
     def _check_room(self, more: int) -> None:
         limit = self._settings.get_int("max.partitions")
         if more > limit:
@@ -422,9 +358,3 @@ class Topics:
 
 def is_internal(topic: Topic) -> bool:
     return topic.internal or topic.name in INTERNAL_TOPICS
-
-
-def check_request_size(partitions: int) -> None:
-    """Kafka's limit on what one request may create."""
-    if partitions > MAX_PARTITIONS_PER_REQUEST:
-        raise PolicyViolation("Excessively large number of partitions per request.")

@@ -158,7 +158,10 @@ class Demo:
         try:
             require_spark()
         except SparkUnavailable as missing:
+            from headrace.spark.runner.publishing import tell_unavailable
+
             self._view.without_spark(str(missing))
+            tell_unavailable(kafka, PIPELINE, str(missing))
             return
         arguments = ["pipeline", "run", PIPELINE, "--data", str(self._data), "--server", kafka, "--json", "--conf", QUICK]
         self._pipeline = Child(PIPELINE, arguments, self._logs / "run.log")

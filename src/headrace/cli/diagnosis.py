@@ -177,7 +177,7 @@ def check_guest(seen: Seen) -> Iterator[Finding]:
 
 def check_groups(seen: Seen) -> Iterator[Finding]:
     for group in seen.groups:
-        if group.get("lag") and not group.get("members"):
+        if group.get("lag") and not group.get("members") and not group.get("route"):  # routes are looked at as such
             yield Finding(
                 "warning",
                 "groups",
@@ -297,6 +297,22 @@ def check_background(seen: Seen) -> Iterator[Finding]:
         )
 
 
+def check_spans(seen: Seen) -> Iterator[Finding]:
+    for _, up in seen.values("headrace_spans_collector_up"):
+        if not up:
+            yield Finding(
+                "warning",
+                "tracing",
+                "the collector takes no spans",
+                "what the server does is missing in traces; nothing else suffers",
+                "see why in the server's log (headrace.tracing); start the collector, or mend headrace.tracing.endpoint",
+            )
+    lost = {labels["reason"]: value for labels, value in seen.values("headrace_spans_dropped_total") if value}
+    if lost.get("full"):
+        what = f"{lost['full']:,.0f} spans were dropped because more came than the collector took"
+        yield Finding("info", "tracing", what, "traces have gaps", "sample less where traces begin, or give the collector more")
+
+
 CHECKS: tuple[Check, ...] = (
     check_version,
     check_writes,
@@ -312,6 +328,7 @@ CHECKS: tuple[Check, ...] = (
     check_routes,
     check_partitions,
     check_background,
+    check_spans,
 )
 
 

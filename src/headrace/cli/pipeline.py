@@ -83,20 +83,28 @@ def run(
     for_s: Annotated[
         float | None, typer.Option("--for", metavar="SECONDS", min=0.001, help="End after this long.", show_default=False)
     ] = None,
-    publish: Annotated[bool, typer.Option(help="Publish progress to the topic headrace.pipelines.")] = True,
+    publish: Annotated[bool, typer.Option(help="Publish progress and log to topics (headrace.pipelines).")] = True,
 ) -> None:
     """Run a pipeline on Spark until Ctrl-C, and show how it gets on."""
     with _explained():
         from headrace.cli.pipeline_view import view
-        from headrace.spark.java import require_spark
+        from headrace.spark.java import SparkUnavailable, require_spark
         from headrace.spark.runner.errors import BadSetting
+        from headrace.spark.runner.publishing import tell_unavailable
         from headrace.spark.runner.running import Run, RunOptions
         from headrace.spark.runner.settings import pairs
         from headrace.spark.session import LOCAL
 
         if master and remote:
             raise UsageError("--master and --remote are two places to run: give one of them")
-        require_spark(remote=remote is not None)
+        try:
+            require_spark(remote=remote is not None)
+        except SparkUnavailable as missing:
+            if publish:
+                tell_unavailable(
+                    session.server, name or (Path(pipeline).stem if pipeline.endswith(".py") else pipeline), str(missing)
+                )
+            raise
         try:
             options = RunOptions(
                 target=pipeline,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import StrEnum
@@ -15,7 +14,7 @@ import typer
 from headrace.cli import arguments
 from headrace.cli.parsing import BadRecord, Encoding, RecordParser, parse_header
 from headrace.cli.progress import Progress
-from headrace.cli.reading import Idle, Piece, TooLong, pieces
+from headrace.cli.reading import Idle, Piece, TooLong, opened, pieces
 from headrace.cli.session import CommandError, Session, Stopped, UsageError
 from headrace.client.kafka import ClientError, Cluster, Producer, Refused
 from headrace.client.kafka.producer import ALL
@@ -115,7 +114,7 @@ def produce(
             if values:
                 run.take(_given(values))
             for path in file or ([] if values else [Path("-")]):
-                with _opened(path, session) as (fd, name):
+                with opened(path, session.note, "Type one record a line; Ctrl-D ends.") as (fd, name):
                     run.take(pieces(fd, name, cut_at))
             producer.flush()
     run.report()
@@ -240,20 +239,6 @@ def _find_or_create(cluster: Cluster, topic: str, create: bool) -> None:
 def _given(values: list[str]) -> Iterator[Piece | Idle]:
     for number, value in enumerate(values, 1):
         yield Piece(os.fsencode(value), number, "arguments", 0)
-
-
-@contextmanager
-def _opened(path: Path, session: Session) -> Iterator[tuple[int, str]]:
-    if str(path) == "-":
-        if sys.stdin.isatty():
-            session.note("Type one record a line; Ctrl-D ends.")
-        yield sys.stdin.fileno(), "stdin"
-        return
-    fd = os.open(path, os.O_RDONLY)
-    try:
-        yield fd, str(path)
-    finally:
-        os.close(fd)
 
 
 def _input_bytes(files: list[Path]) -> int | None:

@@ -11,9 +11,7 @@ import base64
 import binascii
 import json
 import os
-import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -23,7 +21,7 @@ import typer
 
 from headrace.cli.managing import ManagedSession, typed_settings
 from headrace.cli.progress import Progress
-from headrace.cli.reading import Idle, TooLong, pieces
+from headrace.cli.reading import Idle, TooLong, opened, pieces
 from headrace.cli.session import CommandError, Stopped, UsageError
 from headrace.client.management import Management, ManagementError, NotFound
 
@@ -198,25 +196,10 @@ def _inputs(
             yield "argument", number, os.fsencode(body)
         return
     for path in files or [Path("-")]:
-        with _opened(session, path) as fd:
-            name = "stdin" if str(path) == "-" else str(path)
+        with opened(path, session.note, "Each line is a message; Ctrl-D ends.") as (fd, name):
             try:
                 for piece in pieces(fd, name, b"" if whole else b"\n"):
                     if not isinstance(piece, Idle):
                         yield name, piece.line, piece.data
             except TooLong as error:
                 raise CommandError(str(error)) from None
-
-
-@contextmanager
-def _opened(session: ManagedSession, path: Path) -> Iterator[int]:
-    if str(path) == "-":
-        if sys.stdin.isatty():
-            session.note("Each line is a message; Ctrl-D ends.")
-        yield sys.stdin.fileno()
-        return
-    fd = os.open(path, os.O_RDONLY)
-    try:
-        yield fd
-    finally:
-        os.close(fd)

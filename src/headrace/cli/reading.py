@@ -9,8 +9,11 @@ from __future__ import annotations
 import os
 import select
 import stat
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 MAX_RECORD_BYTES = 64 * 1024 * 1024
@@ -36,6 +39,21 @@ IDLE: Final = Idle()
 
 class TooLong(ValueError):
     pass
+
+
+@contextmanager
+def opened(path: Path, note: Callable[[str], None], hint: str) -> Iterator[tuple[int, str]]:
+    """The input and its name; `-` is stdin, where somebody who types is told the hint."""
+    if str(path) == "-":
+        if sys.stdin.isatty():
+            note(hint)
+        yield sys.stdin.fileno(), "stdin"
+        return
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        yield fd, str(path)
+    finally:
+        os.close(fd)
 
 
 def pieces(fd: int, source: str, delimiter: bytes) -> Iterator[Piece | Idle]:

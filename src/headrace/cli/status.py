@@ -37,7 +37,7 @@ def _print(session: ManagedSession, address: str, overview: dict[str, Any]) -> N
     behind = [each for each in overview["lag"] if each["lag"]][:_SHOWN_GROUPS]
     if behind:
         session.say("")
-        session.table(("GROUP", "LAG", "MEMBERS"), [(each["group"], each["lag"], each["members"]) for each in behind])
+        session.table(("GROUP", "LAG", "MEMBERS"), [(reader(each), each["lag"], each["members"]) for each in behind])
     if overview["attention"]:
         session.say("")
         session.table(
@@ -57,6 +57,11 @@ def headline(address: str, overview: dict[str, Any]) -> list[str]:
         f"{totals['streams']:,} streams, {totals['routes']:,} routes",
         f"{human_bytes(storage['log_bytes'])} in {printable(storage['path'])}, {free:.0%} of the disk free",
     ]
+
+
+def reader(group: dict[str, Any]) -> str:
+    """Who is behind: a group, or the route that keeps its position as one."""
+    return f"route {group['route']}" if group.get("route") else str(group["group"])
 
 
 def protocol_rows(overview: dict[str, Any]) -> list[tuple[object, ...]]:

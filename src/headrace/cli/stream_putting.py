@@ -11,7 +11,6 @@ import base64
 import binascii
 import json
 import os
-import sys
 import time
 import uuid
 from collections.abc import Iterator
@@ -25,7 +24,7 @@ import typer
 
 from headrace.cli import arguments
 from headrace.cli.progress import Progress
-from headrace.cli.reading import Idle, Piece, TooLong, pieces
+from headrace.cli.reading import Idle, Piece, TooLong, opened, pieces
 from headrace.cli.session import CommandError, Stopped, UsageError
 from headrace.cli.streaming import Name, StreamSession, count_of, stream_named
 from headrace.client.kinesis.api import Entry, Kinesis
@@ -99,7 +98,7 @@ def put(
             if data:
                 run.take(Piece(os.fsencode(one), number, "arguments", 0) for number, one in enumerate(data, 1))
             for path in file or ([] if data else [Path("-")]):
-                with _opened(session, path) as (fd, name):
+                with opened(path, session.note, "Type one record a line; Ctrl-D ends.") as (fd, name):
                     run.take(pieces(fd, name, cut_at))
             run.flush()
     run.report()
@@ -307,17 +306,3 @@ class _Run:
         else:
             where = "".join(f", {shard} to {one.last}" for shard, one in sorted(self.taken.items()))
         self.session.note(f"{count_of(self.records, 'record')} to {self.stream}{where}")
-
-
-@contextmanager
-def _opened(session: StreamSession, path: Path) -> Iterator[tuple[int, str]]:
-    if str(path) == "-":
-        if sys.stdin.isatty():
-            session.note("Type one record a line; Ctrl-D ends.")
-        yield sys.stdin.fileno(), "stdin"
-        return
-    fd = os.open(path, os.O_RDONLY)
-    try:
-        yield fd, str(path)
-    finally:
-        os.close(fd)

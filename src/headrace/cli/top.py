@@ -19,7 +19,7 @@ import typer
 
 from headrace.cli.managing import ManagedSession, printable
 from headrace.cli.session import human_bytes
-from headrace.cli.status import PROTOCOLS, headline, protocol_rows, server_of
+from headrace.cli.status import PROTOCOLS, headline, protocol_rows, reader, server_of
 from headrace.client.management import ManagementError
 
 if TYPE_CHECKING:
@@ -161,7 +161,7 @@ def drawn(address: str, look: Look, rows: int, error: str) -> RenderableType:
             ],
         )
     )
-    behind = [(each["group"], f"{each['lag']:,}", each["members"]) for each in overview["lag"][:rows]]
+    behind = [(reader(each), f"{each['lag']:,}", each["members"]) for each in overview["lag"][:rows]]
     fullest = sorted(look.queues, key=lambda queue: (-queue["messages"], queue["vhost"], queue["name"]))
     waiting = [(f"{queue['vhost']} {queue['name']}", f"{queue['messages']:,}", queue["consumers"]) for queue in fullest[:rows]]
     for columns, found in ((("GROUP", "LAG", "MEMBERS"), behind), (("QUEUE", "MESSAGES", "CONSUMERS"), waiting)):

@@ -3,6 +3,8 @@
 Every answer is JSON. What the server refuses is a `ServerError` with its own words; a server that does not answer is one, too.
 In read-only mode nothing but GET leaves this process (and POST to what only asks: `ASKING`).
 
+What pages look at by themselves is shared among them (`sharing`).
+
 Bounds: `CONNECTIONS` at once for all pages together, `STREAMS` of them without an end, `TIMEOUT_S` for an answer, `MOST_BYTES`
 of it.
 """
@@ -17,6 +19,8 @@ from typing import Any
 from urllib.parse import quote
 
 import httpx
+
+from headrace.console.sharing import LOOKING, Answers
 
 CONNECTIONS = 32
 STREAMS = 20
@@ -42,6 +46,7 @@ class Credentials:
 
 
 GUEST = Credentials("guest", "guest")
+NOBODY = Credentials("", "")
 
 
 class Server:
@@ -51,6 +56,7 @@ class Server:
         self.url = url.rstrip("/")
         self.read_only = read_only
         self.streams = 0  # that are open
+        self.answers = Answers()
         limits = httpx.Limits(max_connections=CONNECTIONS, max_keepalive_connections=CONNECTIONS // 2)
         self._client = httpx.AsyncClient(
             base_url=self.url, timeout=TIMEOUT_S, limits=limits, transport=transport, trust_env=False, follow_redirects=False
@@ -58,6 +64,12 @@ class Server:
 
     def access(self, credentials: Credentials) -> Access:
         return Access(self, self._client, credentials)
+
+    def begin_stream(self) -> None:
+        """Raises ServerError; otherwise whoever began it counts it down."""
+        if self.streams >= STREAMS:
+            raise ServerError(503, f"{STREAMS} live views and searches are open in this console already: close one")
+        self.streams += 1
 
     async def close(self) -> None:
         await self._client.aclose()
@@ -75,7 +87,20 @@ class Access:
         return self.server.read_only
 
     async def get(self, path: str, params: Params | None = None) -> Any:
-        return await self._ask("GET", path, params=params)
+        look = LOOKING.get()
+        if look is None:
+            return await self._ask("GET", path, params=params)
+
+        async def ask() -> bytes:
+            return (await self._send("GET", path, None, params)).content
+
+        if look.shares:
+            question = (self.credentials, path, tuple(sorted(_given(params).items())))
+            content = await self.server.answers.get(question, ask)
+        else:
+            content = await ask()
+        look.found(content)
+        return _json(200, path, content)
 
     async def post(self, path: str, body: Any = None, params: Params | None = None) -> Any:
         return await self._ask("POST", path, body, params)
@@ -89,14 +114,21 @@ class Access:
     async def delete(self, path: str, params: Params | None = None) -> Any:
         return await self._ask("DELETE", path, params=params)
 
+    async def waited(self, path: str, params: Params, seconds: float) -> Any:
+        """An answer that the server may take so long for: it counts as a stream. Raises ServerError."""
+        self.server.begin_stream()
+        try:
+            answer = await self._send("GET", path, None, params, TIMEOUT_S + seconds)
+        finally:
+            self.server.streams -= 1
+        return _json(answer.status_code, path, answer.content)
+
     @asynccontextmanager
     async def lines(self, path: str, params: Params | None = None) -> AsyncIterator[AsyncGenerator[Any, None]]:
         """An answer that is lines of JSON, one after the other: for tails and searches. Raises ServerError."""
         headers = {"accept": "application/x-ndjson"}
         timeout = httpx.Timeout(TIMEOUT_S, read=None)
-        if self.server.streams >= STREAMS:
-            raise ServerError(503, f"{STREAMS} live views and searches are open in this console already: close one")
-        self.server.streams += 1
+        self.server.begin_stream()
         try:
             async with self._client.stream(
                 "GET", path, params=_given(params), headers=headers, auth=self._auth, timeout=timeout
@@ -127,24 +159,24 @@ class Access:
 
     async def _ask(self, method: str, path: str, body: Any = None, params: Params | None = None) -> Any:
         answer = await self._send(method, path, body, params)
-        if not answer.content:
-            return None
-        try:
-            return answer.json()
-        except ValueError:
-            raise ServerError(answer.status_code, f"{path} answered with something else than JSON") from None
+        return _json(answer.status_code, path, answer.content)
 
-    async def _send(self, method: str, path: str, body: Any, params: Params | None) -> httpx.Response:
+    async def _send(
+        self, method: str, path: str, body: Any, params: Params | None, timeout_s: float = TIMEOUT_S
+    ) -> httpx.Response:
         if self.read_only and method != "GET" and not (method == "POST" and path.endswith(ASKING)):
             raise ServerError(403, "this console is read-only")
         content = None if body is None else json.dumps(body).encode()
         headers = {} if body is None else {"content-type": "application/json"}
         try:
             answer = await self._client.request(
-                method, path, params=_given(params), content=content, headers=headers, auth=self._auth
+                method, path, params=_given(params), content=content, headers=headers, auth=self._auth, timeout=timeout_s
             )
         except httpx.HTTPError as error:
             raise ServerError(0, _silent(self.server.url, error)) from error
+        finally:
+            if method != "GET" and not path.endswith(ASKING):
+                self.server.answers.forget()
         if len(answer.content) > MOST_BYTES:
             raise ServerError(0, f"{path} answered with more than {MOST_BYTES} bytes")
         if answer.status_code >= 400:
@@ -155,6 +187,15 @@ class Access:
 def part(name: str) -> str:
     """A name as a part of a path."""
     return quote(name, safe="")
+
+
+def _json(status: int, path: str, content: bytes) -> Any:
+    if not content:
+        return None
+    try:
+        return json.loads(content)
+    except ValueError:
+        raise ServerError(status, f"{path} answered with something else than JSON") from None
 
 
 async def _lines_of(answer: httpx.Response) -> AsyncGenerator[Any, None]:

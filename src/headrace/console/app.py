@@ -11,7 +11,9 @@ from nicegui import ui
 from starlette.types import ASGIApp
 
 from headrace.console.access import Server
+from headrace.console.assets import Assets
 from headrace.console.frame import Console, Page, register
+from headrace.console.look import FAVICON
 from headrace.console.security import Gate
 from headrace.console.sessions import Sessions
 
@@ -49,11 +51,15 @@ def make_app(server: Server, *, names: Collection[str] = ()) -> ASGIApp:
     ui.run_with(
         inner,
         title="Headrace",
+        favicon=FAVICON,
+        language="en-US",
+        dark=None,
         storage_secret=secrets.token_urlsafe(32),
         reconnect_timeout=RECONNECT_S,
         show_welcome_message=False,
+        gzip_middleware_factory=None,  # it listens on this machine: compressing takes longer than sending
     )
-    return Gate(inner, names)
+    return Gate(Assets(inner), names)
 
 
 def _pages() -> Sequence[Page]:

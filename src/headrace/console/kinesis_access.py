@@ -49,6 +49,9 @@ class KinesisAccess:
         except _Unsigned:
             self._signs = True
             return await self._send(url, operation, parameters)
+        finally:
+            if not operation.startswith(_LOOKING):
+                self._access.server.answers.forget()
 
     async def streams(self, text: str, after: str | None, limit: int) -> tuple[list[Json], str | None]:
         """Those whose name contains the text, behind a name, and the last name if there are more."""

@@ -4,9 +4,10 @@ A page of somebody else's in the same browser could send requests to a console o
 
     Host     must be an address, localhost, or a name given with --host-name: otherwise a foreign name that was made to point
              here (DNS rebinding) would share an origin with us
-    Origin   where a browser sends one, must be that of the console itself; WebSockets and everything that may change something
-             are refused with another, or with `null`
+    Origin   where a browser sends one, must be that of the console itself: with another, or with `null`, everything is
+             refused. (Following a link sends none.)
     Sec-Fetch-Site   must not be cross-site for anything but opening a page
+    a body   has at most `MOST_BODY_BYTES`: it would be written to disk as it comes
 
 What is refused gets 403 and one line in the log. Answers say that no other page may embed the console or read it.
 """
@@ -21,6 +22,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from headrace.web.visitors import NotLetIn, Visitors, Wrong
 
 logger = logging.getLogger("headrace.console")
+
+MOST_BODY_BYTES = 4 * 1024 * 1024  # a file with a schema is the largest that a page sends
 
 _HEADERS = (
     (b"x-frame-options", b"DENY"),
@@ -65,10 +68,9 @@ class Gate:
         """Why, or None."""
         headers = dict(scope["headers"])
         host, origin = headers.get(b"host", b""), headers.get(b"origin")
-        only_looks = scope["type"] == "http" and scope["method"] in ("GET", "HEAD", "OPTIONS")
         try:
             self._visitors.check_host(host)
-            if origin is not None and not only_looks:
+            if origin is not None:
                 self._visitors.check_origin(origin, host)
         except NotLetIn as stranger:
             if stranger.wrong is Wrong.ORIGIN:
@@ -78,6 +80,9 @@ class Gate:
             return "a WebSocket without an Origin"
         if headers.get(b"sec-fetch-site") == b"cross-site" and headers.get(b"sec-fetch-mode") != b"navigate":
             return "asked for by a page of somebody else"
+        length = headers.get(b"content-length", b"0")
+        if b"transfer-encoding" in headers or not length.isdigit() or int(length[:20]) > MOST_BODY_BYTES:
+            return f"a body of more than {MOST_BODY_BYTES:,} bytes, or nobody knows of how many"
         return None
 
 

@@ -1,8 +1,10 @@
 """What is written to a topic, as it comes: for a page that is watched. Nothing of NiceGUI is here.
 
-A topic may be faster than anybody reads. At most `PER_S` records are taken in a second; when there are more, the tail lets go
-and begins again at the newest, and says so (`jumped`): the server must not work for what nobody sees. It keeps the last `KEPT`,
-with the beginning of their values. A server that does not answer is asked again after `AGAIN_S`.
+The server is asked for what is new, and answers when there is something, or after `WAIT_S`; then it is left alone for the rest
+of the second, since a page is not drawn more often. A topic may be faster than anybody reads: at most `PER_S` records are taken
+in a second; when there are more, the tail begins again at the newest, and says so (`jumped`): the server must not work for what
+nobody sees. It keeps the last `KEPT`, with the beginning of their values, or what `reading` makes of them. A server that does
+not answer is asked again after `AGAIN_S`.
 """
 
 from __future__ import annotations
@@ -10,21 +12,24 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from contextlib import aclosing
 
-from headrace.console.access import Access, ServerError, part
+from headrace.console.access import Access, Params, ServerError, part
 from headrace.console.browsing import Event, shortened
+from headrace.console.formats.reading import Reading
 
 KEPT = 200
-PER_S = 400
+PER_S = 200
+WAIT_S = 10.0
 AGAIN_S = 2.0
 
 
 class Tail:
-    def __init__(self, access: Access, topic: str, partition: int | None = None) -> None:
+    def __init__(self, access: Access, topic: str, partition: int | None = None, reading: Reading | None = None) -> None:
         self._access = access
+        self._reading = reading or Reading()
         self._path = f"/v1/topics/{part(topic)}/events"
         self._partition = partition
+        self._position: str | None = None  # None: the newest
         self.events: deque[Event] = deque(maxlen=KEPT)  # the newest last
         self.arrived = 0
         self.jumped = False
@@ -36,27 +41,24 @@ class Tail:
         while not self.ended:
             began_s = time.monotonic()
             try:
-                await self._take(began_s)
+                await self._take()
             except ServerError as error:
                 self.error = str(error)
                 self.ended = error.status in (400, 401, 403, 404)
             await asyncio.sleep(max(0.0, began_s + (AGAIN_S if self.error else 1.0) - time.monotonic()))
 
-    async def _take(self, second_s: float) -> None:
-        """Until there are too many in a second, or the stream ends."""
-        params = {"from": "latest", "follow": "true", "format": "text", "partition": self._partition}
-        count = 0
-        async with self._access.lines(self._path, params) as lines, aclosing(lines) as events:
-            self.error = ""
-            async for event in events:
-                if "notice" in event:
-                    self.ended = self.ended or event["notice"] == "end"
-                    continue
-                self.arrived += 1
-                self.events.append(shortened(event))
-                if time.monotonic() - second_s >= 1.0:
-                    second_s, count = time.monotonic(), 0
-                count += 1
-                if count >= PER_S:
-                    self.jumped = True
-                    return
+    async def _take(self) -> None:
+        """What has come since, or as much of it as fits into a second."""
+        place: Params = {"from": "latest"} if self._position is None else {"position": self._position}
+        params: Params = {**place, "partition": self._partition, "limit": PER_S, "wait_s": WAIT_S, "format": "text"}
+        said = await self._access.waited(self._path, params, WAIT_S)
+        self.error = ""
+        self.ended = any(notice["notice"] == "end" for notice in said["notices"])
+        for event in said["events"]:
+            if self._reading.label:
+                event["lines"] = await asyncio.to_thread(self._reading.lines, event)
+            self.arrived += 1
+            self.events.append(shortened(event))
+        behind = len(said["events"]) >= PER_S and any(each["next"] < each["end"] for each in said["partitions"])
+        self.jumped = self.jumped or behind
+        self._position = None if behind else said["next"]

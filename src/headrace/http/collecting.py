@@ -17,6 +17,7 @@ from headrace.broker.lag import group_lags
 from headrace.broker.topics import HIDDEN_PREFIX
 from headrace.http.queue_metrics import collect_queues
 from headrace.http.route_metrics import collect_routes
+from headrace.http.span_metrics import collect_spans
 from headrace.http.upkeep_metrics import collect_upkeep
 from headrace.http.webhook_metrics import collect_webhooks
 from headrace.times import Times
@@ -40,6 +41,7 @@ async def collect(broker: Broker) -> list[Metric]:
         *collect_routes(broker),
         *collect_webhooks(broker),
         *collect_upkeep(broker.log),
+        *collect_spans(broker.spans),
     ]
 
 
@@ -88,10 +90,9 @@ def _front_ends(broker: Broker) -> list[Metric]:
     asked = HistogramMetricFamily(
         "headrace_request_seconds", "From the arrival of a request to its answer.", labels=["protocol", "api"]
     )
+    all_in = CounterMetricFamily("headrace_bytes_in_total", "Bytes that came, of all topics and queues.", labels=protocol)
+    all_out = CounterMetricFamily("headrace_bytes_out_total", "Bytes that went out.", labels=protocol)
     topics = broker.log.topics()
-    published = broker.clients.published()
-    if "amqp" in broker.traffic:  # what is counted for each virtual host is not counted once more
-        broker.traffic["amqp"].records_in = sum(each.counted.published + published[each.name] for each in broker.vhosts)
     for name, traffic in broker.traffic.items():
         for api, times in traffic.requests.items():
             _add_times(asked, [name, api], times)
@@ -101,6 +102,8 @@ def _front_ends(broker: Broker) -> list[Metric]:
         connections.add_metric([name], traffic.connections)
         accepted.add_metric([name], traffic.connections_total)
         refused.add_metric([name], traffic.connections_refused)
+        all_in.add_metric([name], traffic.total_in)
+        all_out.add_metric([name], traffic.total_out)
         records_in.add_metric([name], traffic.records_in)
         if traffic.records_out is not None:
             records_out.add_metric([name], traffic.records_out)
@@ -109,7 +112,7 @@ def _front_ends(broker: Broker) -> list[Metric]:
         for family, counted in ((came, traffic.bytes_in), (went, traffic.bytes_out)):
             for which, count in counted.items():
                 family.add_metric([name, which], count)
-    return [connections, accepted, refused, records_in, records_out, subscriptions, came, went, asked]
+    return [connections, accepted, refused, all_in, all_out, records_in, records_out, subscriptions, came, went, asked]
 
 
 def _quotas(broker: Broker) -> list[Metric]:

@@ -1,13 +1,12 @@
-"""The HTTP listener: a socket that is bound at once and served from the first connection on.
+"""The HTTP listener: a socket that is bound at once and served from the first connection on (`web.first_connection`).
 
 Starlette, msgspec, prometheus-client and the web server take a third of a second and some 15 MB to import, so they wait until
-somebody connects: the socket listens, the first connection waits in its backlog while they are imported on a thread, and then
-the web server (`headrace.web`) takes the socket over, in the event loop of this process.
+somebody connects. The web server (`headrace.web`) then runs in the event loop of this process.
 
-Bounds: `BACKLOG` connections that wait to be accepted; those of `web.limits`, with `MAX_CONNECTIONS` connections (a quarter of
-the files that may be open, if that is less), WebSockets among them, and `headrace.http.stalled.ms` for a peer that does not
-read. Of a stream, `UNSENT_BYTES` are kept for such a peer, and `SEND_BUFFER_BYTES` by the kernel, which gives it up after the
-same time if it says nothing at all. How many requests are worked on at once is a matter of `v1.admission`.
+Bounds: those of `web.limits`, with `MAX_CONNECTIONS` connections (a quarter of the files that may be open, if that is less),
+WebSockets among them, and `headrace.http.stalled.ms` for a peer that does not read. Of a stream, `UNSENT_BYTES` are kept for
+such a peer, and `SEND_BUFFER_BYTES` by the kernel, which gives it up after the same time if it says nothing at all. How many
+requests are worked on at once is a matter of `v1.admission`.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from headrace.broker.traffic import Traffic
-from headrace.sockets import bound_socket
+from headrace.web.first_connection import FirstConnection
 
 if TYPE_CHECKING:
     from headrace.broker import Broker
@@ -30,7 +29,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("headrace.http")
 
-BACKLOG = 1024
 MAX_CONNECTIONS = 4096
 STALLED_MS, IDLE_MS = "headrace.http.stalled.ms", "connections.max.idle.ms"
 SEND_BUFFER_BYTES = 256 * 1024
@@ -41,8 +39,7 @@ STOP_WITHIN_S = 2.0
 class HttpListener:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
-        self._socket: socket.socket | None = None
-        self._task: asyncio.Task[None] | None = None
+        self._socket = FirstConnection(self._open, "HTTP", logger)
         self._door: Door | None = None
         self._server: WebServer | None = None
         self._traffic = broker.traffic["http"] = Traffic()
@@ -51,33 +48,20 @@ class HttpListener:
         options = {(socket.SOL_SOCKET, socket.SO_SNDBUF): SEND_BUFFER_BYTES}
         if hasattr(socket, "TCP_USER_TIMEOUT"):
             options[(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT)] = self._broker.settings.get_int(STALLED_MS)
-        listening = bound_socket(host, port, options)
-        listening.listen(BACKLOG)
-        listening.setblocking(False)
-        self._socket = listening
-        asyncio.get_running_loop().add_reader(listening.fileno(), self._first_connection)
-        return host, listening.getsockname()[1]
+        return self._socket.listen(host, port, options)
 
-    def _first_connection(self) -> None:
-        assert self._socket is not None
+    async def _open(self) -> WebServer:
         loop = asyncio.get_running_loop()
-        loop.remove_reader(self._socket.fileno())
-        self._task = loop.create_task(self._serve(self._socket))
-
-    async def _serve(self, listening: socket.socket) -> None:
-        try:
-            loop = asyncio.get_running_loop()
-            app = await loop.run_in_executor(None, import_module, "headrace.http.app")
-            web = await loop.run_in_executor(None, import_module, "headrace.web.server")
-            self._door = app.Door(self._broker)
-            self._server = web.WebServer(self._door.handler, self._limits())
-            describing = await loop.run_in_executor(None, import_module, "headrace.web.describing")
-            self._broker.clients.doors["http"] = describing.WebDoor("http", lambda: self._server)
-            self._traffic.look = self._count
-            self._broker.settings.subscribe(self._read_settings)
-            await self._server.start(listening, BACKLOG)
-        except Exception:
-            logger.exception("the HTTP front end failed; the other front ends go on")
+        app = await loop.run_in_executor(None, import_module, "headrace.http.app")
+        web = await loop.run_in_executor(None, import_module, "headrace.web.server")
+        describing = await loop.run_in_executor(None, import_module, "headrace.web.describing")
+        self._door = app.Door(self._broker)
+        server: WebServer = web.WebServer(self._door.handler, self._limits())
+        self._server = server
+        self._broker.clients.doors["http"] = describing.WebDoor("http", lambda: server)
+        self._traffic.look = self._count
+        self._broker.settings.subscribe(self._read_settings)
+        return server
 
     def _read_settings(self) -> None:
         if self._server is not None:
@@ -98,24 +82,19 @@ class HttpListener:
 
     def _count(self) -> None:
         assert self._server is not None
-        self._traffic.connections = self._server.open_connections
+        sockets = self._broker.traffic.get("websocket")
+        self._traffic.connections = max(0, self._server.open_connections - (0 if sockets is None else sockets.connections))
         self._traffic.connections_total = self._server.connections_total
         self._traffic.connections_refused = self._server.refused_total
         self._traffic.subscriptions = 0 if self._door is None else self._door.streams
 
     async def stop(self) -> None:
-        if self._socket is None:
-            return
-        if self._task is None:
-            asyncio.get_running_loop().remove_reader(self._socket.fileno())
-        else:
-            await self._task
+        await self._socket.settle()
         if self._door is not None:
             await self._door.close(STOP_WITHIN_S / 2)
         if self._server is not None:
             await self._server.stop(STOP_WITHIN_S / 2)
         self._socket.close()
-        self._socket = None
 
 
 def _connections() -> int:

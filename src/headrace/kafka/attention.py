@@ -18,10 +18,9 @@ CLOSE_S = 0.001
 
 
 class Attention:
-    __slots__ = ("_awake", "_last", "_loop", "_until")
+    __slots__ = ("_awake", "_last", "_until")
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._loop = loop
+    def __init__(self) -> None:
         self._until = self._last = 0.0
         self._awake = False
 
@@ -31,7 +30,7 @@ class Attention:
         self._until = now + STAY_S
         if close and not self._awake:
             self._awake = True
-            self._loop.call_soon(self._turn)
+            asyncio.get_running_loop().call_soon(self._turn)
 
     def rest(self) -> None:
         """The peer waits for the disk."""
@@ -39,6 +38,6 @@ class Attention:
 
     def _turn(self) -> None:
         if perf_counter() < self._until:
-            self._loop.call_soon(self._turn)
+            asyncio.get_running_loop().call_soon(self._turn)
         else:
             self._awake = False

@@ -44,7 +44,7 @@ class KafkaDoor:
             state=_state(connection),
             connected_at_ms=listener.broker.clock.now_ms() - int(open_s * 1000),
             channels=None,
-            requests=None,
+            requests=connection.requests,
             received_bytes=received,
             sent_bytes=sent,
             unsent_bytes=0 if transport is None else transport.get_write_buffer_size(),

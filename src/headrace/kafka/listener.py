@@ -49,6 +49,7 @@ class KafkaListener:
         self.advertised = ("127.0.0.1", 0)
         self._peers: Peers[KafkaConnection] = Peers(settings, self.traffic, logger)
         self.now: Callable[[], float]  # the loop's time, from `start` on; asked for each read
+        self.attention = Attention()
         self.few_peers = True  # with many, the loop hardly sleeps, and staying awake would only cost
         self._waiting_for_room: deque[KafkaConnection] = deque()
         self._server: asyncio.Server | None = None
@@ -58,7 +59,6 @@ class KafkaListener:
         loop = asyncio.get_running_loop()
         self.now = loop.time
         self.broker.quotas.subscribe(self._quotas_changed)
-        self.attention = Attention(loop)
         listening = bound_socket(host, port, {(socket.SOL_SOCKET, socket.SO_SNDBUF): _SEND_BUFFER_BYTES})
         self._server = await loop.create_server(lambda: KafkaConnection(self), sock=listening, backlog=1024)
         self.advertised = (host, listening.getsockname()[1])

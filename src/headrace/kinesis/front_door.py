@@ -70,7 +70,9 @@ class FrontDoor:
         limit = MAX_BODY_BYTES if operation is not None and operation.raw else MAX_PLAIN_BYTES
         exchange.collect(
             limit,
-            partial(self._whole, exchange, headers.get(b"authorization"), operation, encoding, origin),
+            partial(
+                self._whole, exchange, headers.get(b"authorization"), operation, encoding, origin, b"traceparent" in headers
+            ),
             lambda: exchange.respond(413, self._strangers.ids(), b""),
         )
 
@@ -81,6 +83,7 @@ class FrontDoor:
         operation: Operation | None,
         encoding: Encoding | None,
         origin: bytes,
+        traced: bool,
         body: bytes,
     ) -> None:
         if encoding is None:
@@ -88,7 +91,7 @@ class FrontDoor:
             return
         service = self.service
         name = operation.name if operation is not None else ""
-        call = RawCall(service, exchange, name, body, encoding, "", "", service.request_id(), origin)
+        call = RawCall(service, exchange, name, body, encoding, "", "", service.request_id(), origin, traced)
         try:
             if operation is None:
                 raise unknown_operation()

@@ -22,6 +22,6 @@ load_all()
 def open_door(broker: Broker, traffic: Traffic, connections: int) -> tuple[Service, WebServer]:
     service = Service(broker, traffic)
     door = FrontDoor(service)
-    server = WebServer(door.handle, Limits(connections=connections))
+    server = service.server = WebServer(door.handle, Limits(connections=connections))
     broker.clients.doors["kinesis"] = WebDoor("kinesis", lambda: server)
     return service, server

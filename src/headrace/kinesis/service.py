@@ -30,8 +30,10 @@ from headrace.kinesis.validation import checked_parameters
 
 if TYPE_CHECKING:
     from headrace.broker import Broker
+    from headrace.broker.spans import Span
     from headrace.broker.streams.stream import Stream
     from headrace.web.exchange import Exchange
+    from headrace.web.server import WebServer
 
 logger = logging.getLogger("headrace.kinesis")
 
@@ -50,6 +52,7 @@ class Service:
         self.traffic = traffic if traffic is not None else broker.traffic.setdefault("kinesis", Traffic())
         self.token_key = os.urandom(32)  # tokens of ListStreams and its kin end with the process; AWS's live five minutes
         self.usage = Usage(broker.clock)
+        self.server: WebServer | None = None  # that it answers through; none where a test calls
         self.closing = False
         self.on_close: set[Callable[[], None]] = set()  # who answers without end, and wants to know when it has to
         self._tasks: set[asyncio.Task[None]] = set()
@@ -57,6 +60,11 @@ class Service:
         random = os.urandom(10).hex()
         self._request_prefix = f"{random[:8]}-{random[8:12]}-4{random[13:16]}-a{random[17:20]}-".encode()
         self._id2_prefix = b64encode(os.urandom(63))  # 84 characters; the last twelve are the request's
+
+    @property
+    def unsent_bytes(self) -> int:
+        """What was answered and waits for clients to read it."""
+        return 0 if self.server is None else self.server.unsent_bytes
 
     def sent_records(self, count: int) -> None:
         self.traffic.records_out = (self.traffic.records_out or 0) + count
@@ -97,7 +105,10 @@ class Service:
 class RawCall:
     """One request to one operation. Exactly one of `answer`, `fail` and a streamed answer by `exchange` must come of it."""
 
-    __slots__ = ("account", "began_s", "body", "encoding", "exchange", "name", "origin", "region", "request_id", "service")
+    __slots__ = (
+        "account", "began_s", "body", "encoding", "exchange", "name", "origin", "region", "request_id", "service", "span",
+        "traced",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -110,6 +121,7 @@ class RawCall:
         region: str,
         request_id: bytes,
         origin: bytes = b"",
+        traced: bool = False,
     ) -> None:
         self.service = service
         self.exchange = exchange
@@ -120,6 +132,8 @@ class RawCall:
         self.region = region
         self.request_id = request_id
         self.origin = origin
+        self.traced = traced  # it has a `traceparent`
+        self.span: Span | None = None  # where somebody collects them
         self.began_s = monotonic()
 
     @property
@@ -136,6 +150,8 @@ class RawCall:
         """The whole answer, already in the encoding of the request."""
         self.exchange.respond(200, self.headers(), body)
         self.took_so_long()
+        if self.span is not None:
+            self._end_span(self.span, None)
 
     def answer_with(self, answer: dict[str, Any] | None) -> None:
         """An operation that answers nothing sends an empty body, as AWS does; RPC v2 wants a map."""
@@ -149,6 +165,13 @@ class RawCall:
         headers.append((b"x-amzn-errortype", error.code.encode()))
         self.exchange.respond(error.status, headers, self.error_body(error))
         self.took_so_long()
+        if self.span is not None:
+            self._end_span(self.span, error.code)
+
+    def _end_span(self, span: Span, error: str | None) -> None:
+        spans, self.span = self.broker.spans, None
+        if spans is not None:
+            spans.end(span, error)
 
     def took_so_long(self) -> None:
         """It is answered, or the answer begins. (Its name is one of the known ones, or none.)"""

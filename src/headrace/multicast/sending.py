@@ -135,10 +135,12 @@ class FeedDestination:
         except _NotNow as not_now:
             packer.rewind(max(before, reached))
             out.sent = True
+            self._traffic.records_out = (self._traffic.records_out or 0) + done
             return Delivery(done, [one for one in failures if one.place < done], not_now.wait, not_now.again_in_s)
         out.sent = True
         if self._timer is None or out.pause_s > FIRST_HEARTBEAT_S:
             self._hurry(out)
+        self._traffic.records_out = (self._traffic.records_out or 0) + len(records) - len(failures)
         return Delivery(len(records), failures)
 
     def facts(self) -> dict[str, object]:

@@ -1,8 +1,8 @@
 """The record: Kafka's record batch v2, the one form in which every event is stored and sent.
 
 `twin` has the hot work on bytes, compiled where there was a compiler; `batch` reads and writes whole batches for those
-who want records; `event` is the Event that people make. Imports nothing else of Headrace (and the standard library,
-crc32c and cramjam); everyone may import it.
+who want records; `event` is the Event that people make; `request` has a record as an HTTP request. Imports nothing else of
+Headrace (and the standard library, crc32c and cramjam; `request` also msgspec); everyone may import it.
 """
 
 from headrace.record.batch import (

@@ -4,6 +4,9 @@ A record carries it in two headers of its own, `traceparent` and `tracestate`, a
 AMQP clients writes them. What is not as the standard says is left out, as the standard says: a wrong `traceparent` with its
 `tracestate`, a wrong or too long `tracestate` alone. Nothing is made up: what came without a trace stays without.
 
+A `Context` is what the two say: which span of which trace, and whether the trace is sampled. Who makes a span of its own
+(`broker.spans`) hands on the context of that in place of the one that came.
+
 Bound: `MAX_STATE_BYTES` and `MAX_STATES` of a `tracestate`, `MAX_PARENT_BYTES` of a `traceparent` of a later version.
 """
 
@@ -11,6 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 Header = tuple[str, bytes | None]
 Field = tuple[bytes, bytes]
@@ -20,6 +24,8 @@ PARENT_FIELD, STATE_FIELD = b"traceparent", b"tracestate"
 MAX_PARENT_BYTES = 256
 MAX_STATE_BYTES = 512
 MAX_STATES = 32
+SAMPLED = 0x01
+KNOWN_FLAGS = 0x03  # sampled, and a trace id that is random (Level 2); others must be zero in version 00
 
 # version, trace id, parent id and flags; a version that we do not know may have more behind a dash (section 3.2.2)
 _PARENT = re.compile(rb"(?!ff)([0-9a-f]{2})-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(-[\x21-\x7e]*)?")
@@ -27,6 +33,35 @@ _STATE = re.compile(
     rb"(?:[a-z][a-z0-9_\-*/]{0,255}|[a-z0-9][a-z0-9_\-*/]{0,240}@[a-z][a-z0-9_\-*/]{0,13})"
     rb"=[\x20-\x2b\x2d-\x3c\x3e-\x7e]{0,255}[\x21-\x2b\x2d-\x3c\x3e-\x7e]"
 )
+
+
+class Context(NamedTuple):
+    """A span, as others are told of it. `state` is a sound `tracestate`, or empty."""
+
+    trace_id: str  # 32 hexadecimal digits
+    span_id: str  # 16
+    flags: int
+    state: bytes = b""
+
+    @property
+    def sampled(self) -> bool:
+        return bool(self.flags & SAMPLED)
+
+    @property
+    def traceparent(self) -> bytes:
+        return f"00-{self.trace_id}-{self.span_id}-{self.flags & KNOWN_FLAGS:02x}".encode()
+
+    @property
+    def headers(self) -> tuple[Header, ...]:
+        """Of a record."""
+        parent = (TRACEPARENT, self.traceparent)
+        return (parent, (TRACESTATE, self.state)) if self.state else (parent,)
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        """Of a request."""
+        parent = (PARENT_FIELD, self.traceparent)
+        return (parent, (STATE_FIELD, self.state)) if self.state else (parent,)
 
 
 def is_traceparent(value: bytes) -> bool:
@@ -80,3 +115,19 @@ def trace_fields(headers: Iterable[Header]) -> tuple[Field, ...]:
     if state is None or not is_tracestate(state):
         return ((PARENT_FIELD, parent),)
     return ((PARENT_FIELD, parent), (STATE_FIELD, state))
+
+
+def context_in(headers: Iterable[Header]) -> Context | None:
+    """What a record says of its trace; None where that is nothing, or not as the standard says."""
+    fields = trace_fields(headers)
+    return context_of(fields[0][1], fields[1][1] if len(fields) > 1 else b"") if fields else None
+
+
+def context_of(parent: bytes, state: bytes = b"") -> Context:
+    """Of a `traceparent` and a `tracestate` that are sound."""
+    return Context(parent[3:35].decode("ascii"), parent[36:52].decode("ascii"), int(parent[53:55], 16), state)
+
+
+def in_context(headers: Sequence[Header], context: Context) -> tuple[Header, ...]:
+    """These headers with another trace than they had."""
+    return (*(header for header in headers if header[0] not in (TRACEPARENT, TRACESTATE)), *context.headers)

@@ -58,7 +58,8 @@ appender.console.type = Console
 appender.console.name = console
 appender.console.target = SYSTEM_ERR
 appender.console.layout.type = PatternLayout
-appender.console.layout.pattern = %d{yyyy-MM-dd'T'HH:mm:ss.SSS} %p %c{1}: %m%n%ex
+# With the name of the query where its thread has one; runner/log_lines.py reads it.
+appender.console.layout.pattern = %d{yyyy-MM-dd'T'HH:mm:ss.SSS'Z'}{UTC} %p %c{1}%notEmpty{ [QUERY]}: %m%n%ex
 # Nothing that anybody could or should do something about:
 logger.native.name = org.apache.hadoop.util.NativeCodeLoader
 logger.native.level = error
@@ -68,7 +69,7 @@ logger.batches.name = org.apache.spark.sql.execution.streaming.runtime.MicroBatc
 logger.batches.level = error
 logger.stopping.name = org.apache.spark.scheduler.DAGScheduler
 logger.stopping.level = error
-"""
+""".replace("QUERY", r"%replace{%t}{stream execution thread for (.+) .id = .*|.*}{$1}")
 
 
 def session(

@@ -3,6 +3,7 @@
     exchange      one request and the way back, for both protocols: what handlers are written against
     limits        every bound, and what happens at it
     server        accepts, counts, looks at every connection once a second, stops
+    first_connection   a socket that is bound at once, and served once somebody has connected
     connection    what connections of both protocols have in common: who it is, whether it reads
     first_bytes   a connection that has not said yet which protocol it speaks
     http1         requests of HTTP/1.1 out of a stream of bytes; `http1_head` checks their heads, `http1_exchange` answers

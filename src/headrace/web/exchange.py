@@ -20,7 +20,12 @@ joined, so a body that comes byte by byte does not cost an object for each.
 from __future__ import annotations
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from headrace.web.connection import Connection
 
 Header = tuple[bytes, bytes]
 Address = tuple[str, int]
@@ -29,7 +34,7 @@ _SMALL_BYTES = 4096
 _JOINED_BYTES = 64 * 1024
 
 
-class Exchange:
+class Exchange(ABC):
     __slots__ = (
         "_asked",
         "_body_bytes",
@@ -57,6 +62,7 @@ class Exchange:
     can_upgrade = False  # whether the peer asks for another protocol, and may
     gone: bool
     on_gone: Callable[[], None] | None
+    connection: Connection | None  # None once it is over
 
     def __init__(self, method: bytes, target: bytes, headers: list[Header], peer: Address, http2: bool) -> None:
         self.method = method
@@ -85,14 +91,13 @@ class Exchange:
 
     def known_as(self, user: str) -> None:
         """Who sends it, for whoever asks who is connected."""
-        connection = getattr(self, "connection", None)
-        if connection is not None:
-            connection.user = user
+        if self.connection is not None:
+            self.connection.user = user
 
     @property
     def local(self) -> Address:
         """The address the peer connected to."""
-        raise NotImplementedError
+        return self.connection.local if self.connection is not None else ("", 0)
 
     # --- the body of the request
 
@@ -144,35 +149,35 @@ class Exchange:
 
     # --- the answer
 
+    @abstractmethod
     def respond(self, status: int, headers: Sequence[Header], body: bytes) -> None:
         """The whole answer."""
-        raise NotImplementedError
 
+    @abstractmethod
     def start(self, status: int, headers: Sequence[Header]) -> None:
         """The head of an answer whose body follows."""
-        raise NotImplementedError
 
+    @abstractmethod
     def write(self, data: bytes) -> None:
         """Some of the body. Never waits: who writes much looks at `full` or waits for `drained`."""
-        raise NotImplementedError
 
+    @abstractmethod
     def end(self) -> None:
         """The answer is complete."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def full(self) -> bool:
         """More than `unsent_bytes` wait for the peer to read."""
-        raise NotImplementedError
 
+    @abstractmethod
     async def drained(self) -> None:
         """Waits while `full`."""
-        raise NotImplementedError
 
+    @abstractmethod
     def cut(self) -> None:
         """Ends it at once, unsent bytes are thrown away: HTTP/1.1 resets the connection, HTTP/2 the stream. `on_gone` is not
         called: whoever cuts knows."""
-        raise NotImplementedError
 
     def upgrade(self, protocol: asyncio.Protocol) -> tuple[asyncio.Transport, bytes]:
         """Hands the connection to another protocol, which gets what comes from now on (no `connection_made`) and writes its
@@ -182,15 +187,17 @@ class Exchange:
 
     # --- for the connection
 
+    @abstractmethod
     def _want(self) -> None:
         """The handler waits for the body."""
 
+    @abstractmethod
     def _taken(self, size: int) -> None:
         """The handler took so many bytes of the body."""
 
     def _held(self, change: int) -> bool:
         """So many bytes more, or fewer, are held by `collect`; False if that is too much for the server."""
-        return True
+        return self.connection is None or self.connection.server.hold(change)
 
     def _piece(self, data: bytes) -> bool:
         """A piece of the body came. False if the server holds too much: then this exchange has to end."""

@@ -21,7 +21,7 @@ from headrace.web.answer_head import (
     split_headers,
     status_line,
 )
-from headrace.web.exchange import Address, Exchange, Header
+from headrace.web.exchange import Exchange, Header
 
 if TYPE_CHECKING:
     from headrace.web.http1 import Http1Connection
@@ -44,10 +44,6 @@ class Http1Exchange(Exchange):
         self.chunked = False
         self.head_alone = False  # the answer has no body
         self.left = _NO_LENGTH  # of a body whose length was announced
-
-    @property
-    def local(self) -> Address:
-        return self.connection.local if self.connection is not None else ("", 0)
 
     # --- the answer
 
@@ -206,10 +202,6 @@ class Http1Exchange(Exchange):
     def _taken(self, size: int) -> None:
         if self.connection is not None and self.connection.paused:
             self.connection.want_body()
-
-    def _held(self, change: int) -> bool:
-        connection = self.connection
-        return connection is None or connection.server.hold(change)
 
     def _lost(self) -> None:
         try:

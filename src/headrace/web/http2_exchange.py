@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from headrace.web.answer_head import NO_BODY
-from headrace.web.exchange import Address, Exchange, Header
+from headrace.web.exchange import Exchange, Header
 from headrace.web.http2_frames import (
     DATA,
     END_STREAM,
@@ -72,10 +72,6 @@ class Http2Exchange(Exchange):
         self.out: deque[bytes | memoryview] = deque()
         self.unsent = 0  # in `out`
         self.waiters: list[asyncio.Future[None]] = []
-
-    @property
-    def local(self) -> Address:
-        return self.connection.local if self.connection is not None else ("", 0)
 
     # --- the answer
 
@@ -219,10 +215,6 @@ class Http2Exchange(Exchange):
     def _taken(self, size: int) -> None:
         if self.connection is not None:
             self.connection.credit(self, min(size, self.outstanding))
-
-    def _held(self, change: int) -> bool:
-        connection = self.connection
-        return connection is None or connection.server.hold(change)
 
     def _lost(self) -> None:
         try:

@@ -6,7 +6,7 @@
 
 `result` is `delivered`, `failed` (it is tried again at `next_at`), `given-up` (it is not), or `gone` (retention had taken the
 event). An attempt without an answer has an `error` and its `kind`, and no `status`. `response` is the beginning of the answer's
-body. No secret is in it, and no signature.
+body. No secret is in it, and no signature. The record's headers are the trace that the request had, if it had one.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from headrace.record import Event
-from headrace.webhooks.request import iso
+from headrace.record.request import iso
 
 MAX_RESPONSE = 1024  # bytes of an answer that are kept
 
@@ -59,6 +59,7 @@ class Attempt:
     outcome: Outcome
     signatures: int
     next_ms: int | None = None
+    trace: tuple[tuple[bytes, bytes], ...] = ()  # that the request had
 
     def json(self) -> dict[str, object]:
         outcome = self.outcome
@@ -81,7 +82,8 @@ class Attempt:
         }
 
     def event(self, now_ms: int) -> Event:
-        return Event(self.webhook_id.encode(), json.dumps(self.json()).encode(), (), now_ms)
+        headers = tuple((name.decode(), value) for name, value in self.trace)
+        return Event(self.webhook_id.encode(), json.dumps(self.json()).encode(), headers, now_ms)
 
 
 def read_attempt(value: bytes | None) -> Mapping[str, object] | None:

@@ -28,6 +28,7 @@ from headrace.webhooks.schedule import Schedule, asked_pause_s, span
 
 if TYPE_CHECKING:
     from headrace.broker.routes.sending import Measures
+    from headrace.broker.spans import Span
     from headrace.webhooks.run import WebhookRun
 
 logger = logging.getLogger("headrace.webhooks")
@@ -81,10 +82,28 @@ class Attempting:
         assert item.record is not None
         number = 1 if item.row is None else item.row.attempts + 1
         now_ms, began = clock.now_ms(), clock.monotonic()
-        request = request_of(item.record, origin, self._run.target, attempt=number, now_ms=now_ms)
+        span = None if self._run.engine.around.spans is None else self._begin_span(item.record, origin, number)
+        context = None if span is None else span.context
+        request = request_of(item.record, origin, self._run.target, attempt=number, now_ms=now_ms, context=context)
         outcome = await self._run.endpoint.post(request)
         duration_ms = round(1000 * (clock.monotonic() - began))
+        if span is not None:
+            self._end_span(span, outcome)
         self._judge(item, request, number, now_ms, duration_ms, outcome)
+
+    def _begin_span(self, record: Record, origin: Origin, number: int) -> Span | None:
+        from headrace.webhooks.attempt_spans import begin_attempt  # where somebody collects them
+
+        spans, group = self._run.engine.around.spans, self._run.definition.group_id
+        assert spans is not None
+        return begin_attempt(spans, record, origin, group, self._run.endpoint.url, number)
+
+    def _end_span(self, span: Span, outcome: Outcome) -> None:
+        from headrace.webhooks.attempt_spans import end_attempt
+
+        spans = self._run.engine.around.spans
+        assert spans is not None
+        end_attempt(spans, span, outcome)
 
     async def _read_again(self, item: Item, origin: Origin) -> bool:
         """Whether there is something to send. What the endpoint is asked does not depend on how often it was."""
@@ -145,7 +164,8 @@ class Attempting:
         self._measured.request_s += duration_ms / 1000
         place = _place(self._run.origin(item.window.partition, item.offset))
         attempt = Attempt(
-            request.message_id, *place, number, at_ms, duration_ms, result, outcome, request.signatures, next_ms
+            request.message_id, *place, number, at_ms, duration_ms, result, outcome, request.signatures, next_ms,
+            request.trace,
         )  # fmt: skip
         self._run.attempts.add(attempt)
         self._run.reading.release(item)

@@ -15,11 +15,12 @@ from headrace.broker.routes.ends.webhook import WebhookTarget
 from headrace.broker.routes.errors import RouteConflict, UnknownRoute
 from headrace.broker.routes.sending import FoundAttempts, WantedAttempts
 from headrace.broker.routes.shaping import Shape
+from headrace.record.request import iso
 from headrace.webhooks.attempt_search import one_attempt, search
 from headrace.webhooks.endpoint import Endpoint
 from headrace.webhooks.engine import engine_of
 from headrace.webhooks.item import read_one
-from headrace.webhooks.request import Origin, Request, iso, place_in, request_of, test_request
+from headrace.webhooks.request import Origin, Request, place_in, request_of, test_request
 from headrace.webhooks.run import WebhookRun
 
 if TYPE_CHECKING:

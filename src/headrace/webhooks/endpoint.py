@@ -40,7 +40,7 @@ class Endpoint:
         self._engine = engine
         self._rows = rows
         try:
-            self._url = check_url(target.url)
+            self.url = check_url(target.url)
             self._allow = AllowList.of(target.allow)
         except ValueError as error:
             raise RouteConflict(f"destination: {error}") from None
@@ -57,7 +57,7 @@ class Endpoint:
     async def post(self, request: Request) -> Outcome:
         try:
             answer = await self._engine.outbound.post(
-                self._url,
+                self.url,
                 request.headers,
                 request.body,
                 timeout_s=self._target.timeout_s,
@@ -71,6 +71,7 @@ class Endpoint:
         except Exception as error:  # a mistake of ours, which must not lose the event
             logger.exception("route '%s'", self._route)
             return Outcome(error=f"an error of the server's own: {type(error).__name__}; see its log", kind="internal")
+        self._engine.answered(len(request.body))
         retry_after = next((value for name, value in answer.headers if name.lower() == b"retry-after"), None)
         return Outcome(answer.status, None, None, answer.address, answer.body_start, retry_after)
 

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from headrace.broker.routes.errors import RouteConflict
 from headrace.broker.routes.sending import Measures
+from headrace.broker.traffic import Traffic
 from headrace.webhooks.alarms import Alarms
 from headrace.webhooks.outbound import AllowList, Answer, Outbound, Url
 from headrace.webhooks.pending import TABLE, PendingTable
@@ -89,6 +90,7 @@ class Engine:
         self.random = random
         self.alarms = Alarms(around.clock)
         self.measures: dict[str, Measures] = {}  # by route, over its lives
+        self.traffic = around.traffic.setdefault(SHARED, Traffic())
         self.in_flight = 0
         self.held_bytes = 0
         self._members: set[Member] = set()
@@ -100,6 +102,12 @@ class Engine:
         self._committing: asyncio.Task[None] | None = None
         self._lines_of, self._lines = 0, 0  # a second, and how many lines it had
         self._aside: set[asyncio.Task[Any]] = set()
+
+    def answered(self, size_bytes: int) -> None:
+        """A request with such a body."""
+        traffic = self.traffic
+        traffic.wire_out = (traffic.wire_out or 0) + size_bytes
+        traffic.records_out = (traffic.records_out or 0) + 1
 
     # --- members
 

@@ -29,7 +29,7 @@ from headrace.broker.routes.ends.receiving import WebhookSource
 from headrace.broker.routes.errors import RouteNotStored
 from headrace.broker.routes.receiving import Receipt, Rejected
 from headrace.record.event import Header
-from headrace.record.tracing import TRACEPARENT, TRACESTATE, trace_in_request
+from headrace.record.tracing import TRACEPARENT, TRACESTATE, context_in, trace_in_request
 from headrace.webhooks.received import Received, received_of
 from headrace.webhooks.verifying import Verified, scheme_of
 
@@ -97,22 +97,39 @@ class WebhookIntake:
             self._reject()
 
     async def receive(self, headers: Mapping[str, str], body: bytes) -> Receipt:
+        spans = self._around.spans
+        began_ns = 0 if spans is None else spans.now_ns()
         verified = await self._verify(headers, body)
         if verified is None:
             self._reject()
         if self._source.scheme == "slack" and (challenge := _challenge(body)) is not None:
             return Receipt(False, {"challenge": challenge})
+        trace = trace_in_request([(name.encode(), headers[name].encode("latin-1")) for name in _TRACE if name in headers])
+        span = None
+        if spans is not None:  # only now that it is known who sends: whoever comes could fill the queue of spans
+            told = {"http.request.method": "POST", "headrace.route.name": self._definition.name}
+            span = spans.begin_publish(
+                context_in(trace), "headrace", self._definition.topic, told, may_begin_trace=True, start_ns=began_ns
+            )
+        if spans is None or span is None:
+            return await self._receive(headers, body, verified, trace)
+        with spans.ending(span):
+            receipt = await self._receive(headers, body, verified, span.context.headers)
+            span.attributes["headrace.known"] = not receipt.new
+        return receipt
+
+    async def _receive(self, headers: Mapping[str, str], body: bytes, verified: Verified, trace: tuple[Header, ...]) -> Receipt:
         await self._inlet.room()
         if self._closed:
             raise RouteNotStored(f"route '{self._definition.name}' takes nothing now")
         if verified.id is None or not self._source.remember_s:
-            await self._inlet.put_with(self._entry(headers, body, verified), self._received.lease, {})
+            await self._inlet.put_with(self._entry(headers, body, verified, trace), self._received.lease, {})
             await self._inlet.durable()
             self._stored += 1
             return Receipt(True)
-        return await self._receive_once(headers, body, verified, verified.id)
+        return await self._receive_once(self._entry(headers, body, verified, trace), verified.id)
 
-    async def _receive_once(self, headers: Mapping[str, str], body: bytes, verified: Verified, identity: str) -> Receipt:
+    async def _receive_once(self, entry: Entry, identity: str) -> Receipt:
         topic = self._around.topics.get(self._definition.topic)
         if topic is None:
             raise RouteNotStored(f"route '{self._definition.name}' takes nothing now")
@@ -126,7 +143,7 @@ class WebhookIntake:
         mine = self._under_way[key] = asyncio.get_running_loop().create_future()
         try:
             rows = self._received.rows(key, self._source.remember_s)
-            with_rows = await self._inlet.put_with(self._entry(headers, body, verified), self._received.lease, rows)
+            with_rows = await self._inlet.put_with(entry, self._received.lease, rows)
             if not with_rows:  # it is among the dead letters, or the filter said no: the id is known when that is certain
                 await self._inlet.durable()
                 self._received.lease.table.put(rows)
@@ -144,7 +161,7 @@ class WebhookIntake:
             return await asyncio.to_thread(self._scheme.verify, headers, body, now_ms)
         return self._scheme.verify(headers, body, now_ms)
 
-    def _entry(self, headers: Mapping[str, str], body: bytes, verified: Verified) -> Entry:
+    def _entry(self, headers: Mapping[str, str], body: bytes, verified: Verified, trace: tuple[Header, ...]) -> Entry:
         kept: list[Header] = [(f"http.{name}", headers[name].encode("latin-1")) for name in _ALWAYS_KEPT if name in headers]
         if verified.id is not None:
             kept.append(("webhook.id", verified.id.encode()))
@@ -152,7 +169,7 @@ class WebhookIntake:
             kept.append(("webhook.timestamp", b"%d" % verified.timestamp))
         chosen = [name for name in self._source.headers if name in headers and name not in _ALWAYS_KEPT]
         kept += [(f"http.{name}", headers[name].encode("latin-1")) for name in chosen]
-        kept += trace_in_request([(name.encode(), headers[name].encode("latin-1")) for name in _TRACE if name in headers])
+        kept += trace
         key = headers.get(self._source.key_header) if self._source.key_header is not None else None
         return None if key is None else key.encode("latin-1"), body, tuple(kept), None
 

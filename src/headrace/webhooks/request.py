@@ -8,8 +8,8 @@
 The id (`webhook-id`) is made of the route, the topic, the partition and the offset, so it is the same for every attempt, after
 a restart and when the event is sent again. It holds no full stop, since the signed text is separated by those.
 
-Bound: keys and record headers that take more than `MAX_FIELD_BYTES` in a header of the request are left out of it, and
-`headrace-omitted` says so; the form `event` has room for them.
+Keys and record headers that are too long for a header of the request are left out of it (`record.request`); the form `event`
+has room for them.
 """
 
 from __future__ import annotations
@@ -19,28 +19,20 @@ import hashlib
 import json
 import re
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from functools import lru_cache
 from uuid import UUID
-
-import msgspec
 
 from headrace import __version__
 from headrace.broker.routes.ends.webhook import WebhookTarget
 from headrace.record import Record
-from headrace.record.tracing import trace_fields
+from headrace.record.request import JSON_TYPE, Field, is_json, iso, place_fields, plain, value_as_body
+from headrace.record.tracing import Context, trace_fields
 from headrace.webhooks.signing import signatures_of
 
-MAX_FIELD_BYTES = 8 * 1024
 USER_AGENT = f"Headrace/{__version__}".encode()
-JSON_TYPE = b"application/json"
 
 _TYPE_HEADERS = ("type", "ce_type", "amqp.type")
-_CONTENT_TYPE_HEADERS = ("content-type", "amqp.content-type")
-_PRINTABLE = re.compile(rb"[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?")
 _MESSAGE_ID = re.compile(r"msg_[a-z2-7]{8}([a-z2-7]{26})_([0-9]{1,10})_([0-9]{1,19})")
-
-Field = tuple[bytes, bytes]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +41,7 @@ class Request:
     headers: tuple[Field, ...]
     body: bytes
     signatures: int
+    trace: tuple[Field, ...] = ()  # of the headers, those that say to which trace it belongs
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,19 +70,21 @@ def place_in(message_id: str) -> tuple[int, int] | None:
     return None if match is None else (int(match[2]), int(match[3]))
 
 
-def request_of(record: Record, origin: Origin, target: WebhookTarget, *, attempt: int, now_ms: int) -> Request:
-    described, body = (_as_event if target.content == "event" else _as_value)(record, origin)
+def request_of(
+    record: Record, origin: Origin, target: WebhookTarget, *, attempt: int, now_ms: int, context: Context | None = None
+) -> Request:
+    """`context` is the trace to go on with, in place of the record's own."""
+    described, body = _as_event(record, origin) if target.content == "event" else value_as_body(record)
     message_id = origin.message_id
     place = (
-        (b"headrace-topic", origin.topic.encode()),
-        (b"headrace-partition", b"%d" % origin.partition),
-        (b"headrace-offset", b"%d" % origin.offset),
+        *place_fields(origin.topic, origin.partition, origin.offset),
         (b"headrace-route", origin.route.encode()),
         (b"headrace-attempt", b"%d" % attempt),
     )
     own = {name.lower() for name, _ in target.headers}  # what the destination was told to send is its own matter
-    trace = tuple(field for field in trace_fields(record.headers) if field[0].decode() not in own)
-    return _signed(message_id, (*described, *place, *trace), body, target, now_ms)
+    fields = trace_fields(record.headers) if context is None else context.fields
+    trace = tuple(field for field in fields if field[0].decode() not in own)
+    return _signed(message_id, (*described, *place, *trace), body, target, now_ms, trace)
 
 
 def test_request(target: WebhookTarget, route: str, *, token: str, now_ms: int) -> Request:
@@ -100,7 +95,14 @@ def test_request(target: WebhookTarget, route: str, *, token: str, now_ms: int) 
     return _signed(f"msg_test_{token}", described, body, target, now_ms)
 
 
-def _signed(message_id: str, described: tuple[Field, ...], body: bytes, target: WebhookTarget, now_ms: int) -> Request:
+def _signed(
+    message_id: str,
+    described: tuple[Field, ...],
+    body: bytes,
+    target: WebhookTarget,
+    now_ms: int,
+    trace: tuple[Field, ...] = (),
+) -> Request:
     own = [(name.encode(), value.encode()) for name, value in target.headers if value is not None]
     agent = () if any(name == b"user-agent" for name, _ in own) else ((b"user-agent", USER_AGENT),)
     keys = [secret.key for secret in target.secrets if secret.is_valid(now_ms)]
@@ -109,30 +111,7 @@ def _signed(message_id: str, described: tuple[Field, ...], body: bytes, target: 
         (b"webhook-timestamp", b"%d" % (now_ms // 1000)),
         (b"webhook-signature", signatures_of(keys, message_id, now_ms // 1000, body).encode()),
     )
-    return Request(message_id, (*agent, *own, *described, *signed), body, len(keys))
-
-
-def _as_value(record: Record, origin: Origin) -> tuple[tuple[Field, ...], bytes]:
-    fields = [(b"content-type", _content_type(record)), (b"headrace-timestamp", iso(record.timestamp_ms).encode())]
-    omitted = []
-    if record.value is None:
-        fields.append((b"headrace-tombstone", b"true"))
-    if record.key is not None:
-        if len(record.key) > MAX_FIELD_BYTES // 2:
-            omitted.append(b"key")
-        elif _PRINTABLE.fullmatch(record.key):
-            fields.append((b"headrace-key", record.key))
-        else:
-            fields.append((b"headrace-key-base64", base64.b64encode(record.key)))
-    if record.headers:
-        told = json.dumps([[name, _plain(value)] for name, value in record.headers]).encode()
-        if len(told) > MAX_FIELD_BYTES:
-            omitted.append(b"headers")
-        else:
-            fields.append((b"headrace-headers", told))
-    if omitted:
-        fields.append((b"headrace-omitted", b", ".join(omitted)))
-    return tuple(fields), record.value or b""
+    return Request(message_id, (*agent, *own, *described, *signed), body, len(keys), trace)
 
 
 def _as_event(record: Record, origin: Origin) -> tuple[tuple[Field, ...], bytes]:
@@ -142,55 +121,19 @@ def _as_event(record: Record, origin: Origin) -> tuple[tuple[Field, ...], bytes]
         if is_json(value):
             data = b'"data":' + value
         else:
-            plain = _plain(value)
-            name = "data" if isinstance(plain, str) else "data_base64"
-            told = plain if isinstance(plain, str) else plain["base64"]  # type: ignore[index]
+            shown = plain(value)
+            name = "data" if isinstance(shown, str) else "data_base64"
+            told = shown if isinstance(shown, str) else shown["base64"]  # type: ignore[index]
             data = json.dumps({name: told})[1:-1].encode()
     first = json.dumps({"type": _type_of(record, origin), "timestamp": iso(record.timestamp_ms)}, separators=(",", ":"))
     behind: dict[str, object] = {"topic": origin.topic, "partition": origin.partition, "offset": origin.offset}
     if record.key is not None:
-        key = _plain(record.key)
+        key = plain(record.key)
         behind |= {"key": key} if isinstance(key, str) else {"key_base64": key["base64"]}  # type: ignore[index]
     if record.headers:
-        behind["headers"] = [[name, _plain(value)] for name, value in record.headers]
+        behind["headers"] = [[name, plain(value)] for name, value in record.headers]
     rest = json.dumps(behind, separators=(",", ":"))
     return ((b"content-type", JSON_TYPE),), b"%b,%b,%b" % (first[:-1].encode(), data, rest[1:].encode())
-
-
-def is_json(value: bytes) -> bool:
-    """A whole JSON text in UTF-8."""
-    if not value:
-        return False
-    try:
-        value.decode()
-        msgspec.json.decode(value, type=msgspec.Raw)
-    except (UnicodeDecodeError, msgspec.DecodeError, RecursionError):
-        return False
-    return True
-
-
-def iso(when_ms: int) -> str:
-    """A record may claim any time; one that no calendar has is 1970."""
-    second = _iso_second(when_ms // 1000)
-    return f"{_iso_second(0)}.000Z" if second is None else f"{second}.{when_ms % 1000:03d}Z"
-
-
-@lru_cache(maxsize=256)
-def _iso_second(when_s: int) -> str | None:
-    try:
-        return f"{datetime.fromtimestamp(when_s, UTC):%Y-%m-%dT%H:%M:%S}"
-    except (OverflowError, ValueError, OSError):
-        return None
-
-
-def _plain(value: bytes | None) -> object:
-    """Text where it is UTF-8, {"base64": …} where not."""
-    if value is None:
-        return None
-    try:
-        return value.decode()
-    except UnicodeDecodeError:
-        return {"base64": base64.b64encode(value).decode()}
 
 
 def _type_of(record: Record, origin: Origin) -> str:
@@ -199,23 +142,6 @@ def _type_of(record: Record, origin: Origin) -> str:
         if value:
             return value.decode("utf-8", "replace")
     return origin.topic
-
-
-def _content_type(record: Record) -> bytes:
-    for name in _CONTENT_TYPE_HEADERS:
-        value = record.event.header(name)
-        if value and len(value) <= 200 and _PRINTABLE.fullmatch(value):
-            return value
-    value = record.value
-    if value is None:
-        return b"application/octet-stream"
-    if is_json(value):
-        return JSON_TYPE
-    try:
-        value.decode()
-    except UnicodeDecodeError:
-        return b"application/octet-stream"
-    return b"text/plain; charset=utf-8"
 
 
 def _base32(data: bytes) -> str:

@@ -30,6 +30,7 @@ from headrace.broker.routes.sending import Measures
 from headrace.broker.routes.shaping import Shape, Shaped
 from headrace.log.errors import LogError
 from headrace.record import Record
+from headrace.record.request import iso
 from headrace.webhooks.attempt_topic import AttemptTopic
 from headrace.webhooks.attempting import Attempting
 from headrace.webhooks.changes import Changes
@@ -42,7 +43,7 @@ from headrace.webhooks.outbound import AllowList, Refused, check_never, check_ur
 from headrace.webhooks.pending import Row
 from headrace.webhooks.period import Periods
 from headrace.webhooks.reading import Reading
-from headrace.webhooks.request import Origin, iso
+from headrace.webhooks.request import Origin
 
 if TYPE_CHECKING:
     from headrace.broker.routes.counts import Counts

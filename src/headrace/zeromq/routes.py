@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from headrace.broker.routes.ends.zeromq import Curve, ZeroMqSource, ZeroMqTarget
+from headrace.broker.traffic import Traffic
 from headrace.zeromq.intake import Intake
 from headrace.zeromq.sending import Sending
 from headrace.zeromq.wire.keys import KeyPair
@@ -29,7 +30,8 @@ def make_destination(definition: RouteDefinition, surroundings: Surroundings) ->
         LINGER_MS,
         _curve(target.curve),
     )
-    return Sending(definition.name, definition.topic, target, endpoint, surroundings.clock)
+    traffic = surroundings.traffic.setdefault(target.kind, Traffic())
+    return Sending(definition.name, definition.topic, target, endpoint, surroundings.clock, traffic)
 
 
 def make_intake(definition: RouteDefinition, inlet: Inlet, surroundings: Surroundings) -> Intake:

@@ -18,11 +18,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import zmq
 
 from headrace.broker.routes.destination import Delivery, Gone
+from headrace.broker.traffic import Traffic
 from headrace.zeromq.guard import Guard
 from headrace.zeromq.handover import Handover
 from headrace.zeromq.opened import Opened
@@ -51,9 +53,13 @@ LOOK_AT_BYTES = 1024 * 1024
 class Sending:
     """The destination that is a ZeroMQ socket."""
 
-    def __init__(self, route: str, topic: str, target: ZeroMqTarget, endpoint: Endpoint, clock: Clock) -> None:
+    def __init__(
+        self, route: str, topic: str, target: ZeroMqTarget, endpoint: Endpoint, clock: Clock, traffic: Traffic | None = None
+    ) -> None:
         self.subscriptions = 0
         self._route = route
+        self._topic = topic
+        self._traffic = traffic or Traffic()
         self._target = target
         self._endpoint = endpoint
         self._clock = clock
@@ -92,10 +98,13 @@ class Sending:
             if self._opened.closed:
                 return Delivery(done, wait="")
             done = send(self._opened.socket, messages, done)
+        size = sum(map(len, chain.from_iterable(messages[:done])))
+        self._traffic.bytes_out[self._topic] += size
+        self._traffic.records_out = (self._traffic.records_out or 0) + done
         if self._target.socket == "pub":
             self._read_subscriptions()
         else:
-            self._handover.sent(done, sum(len(frame) for message in messages[:done] for frame in message))
+            self._handover.sent(done, size)
         if done < len(records):
             return self._wait(done)
         self._stuck_since, self._wait_s = None, FIRST_WAIT_S

@@ -172,6 +172,83 @@ def test_groups_that_are_moved_back_or_deleted(server: HeadraceServer, v1: V1) -
     assert found[1]["details"] == {"moved": [{"topic": "read", "partition": 0, "from": 1, "to": 5}]}
 
 
+def test_messages_that_are_moved_purged_and_retried(server: HeadraceServer, v1: V1) -> None:
+    with pika.BlockingConnection(pika.URLParameters(server.amqp)) as connection:
+        channel = connection.channel()
+        channel.queue_declare("dead", durable=True)
+        arguments = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"}
+        channel.queue_declare("work", durable=True, arguments=arguments)
+        channel.queue_declare("other", durable=True)
+        for number in range(5):
+            channel.basic_publish("", "work", str(number).encode(), pika.BasicProperties(delivery_mode=2))
+        for _ in range(3):
+            method, _, _ = channel.basic_get("work")
+            assert method is not None
+            channel.basic_reject(method.delivery_tag, requeue=False)
+        wait_until(lambda: v1.get("/v1/vhosts/%2F/queues/dead")["messages_ready"] == 3)
+        since = end(v1)
+        assert v1.ask("POST", "/api/queues/%2F/dead/retry-dead", {"count": 1}, user="guest:guest").body == {"moved": 1}
+        assert v1.ask("POST", "/v1/dead-letters/%2F/dead/retry", {}).body["moved"] == 2
+        assert v1.ask("POST", "/v1/dead-letters/%2F/dead/retry", {}).body["moved"] == 0
+        moved = v1.ask("POST", "/v1/vhosts/%2F/queues/work/move", {"destination": "other", "count": 4})
+        assert moved.body == {"moved": 4}
+        assert v1.ask("DELETE", "/v1/vhosts/%2F/queues/other/contents").status == 204
+        channel.queue_declare("brief", durable=False, auto_delete=True)
+        channel.basic_publish("", "brief", b"x")
+        channel.queue_declare("brief", passive=True)
+        assert v1.ask("POST", "/v1/vhosts/%2F/queues/brief/move", {"destination": "other"}).body == {"moved": 1}
+    found = entries(v1, since, 4)
+    assert short(found) == [
+        ("queue.retry_dead", "dead", "ok"),
+        ("queue.retry_dead", "dead", "ok"),
+        ("queue.move", "work", "ok"),
+        ("queue.purge", "other", "ok"),
+    ]
+    assert [each.get("details") for each in found] == [
+        {"vhost": "/", "messages": 1},
+        {"vhost": "/", "messages": 2},
+        {"vhost": "/", "exchange": "", "routing_key": "other", "messages": 4},
+        {"vhost": "/"},
+    ]
+    assert {(each["user"], each["protocol"]) for each in found} == {("guest", "http")}
+
+
+def test_records_of_a_dead_letter_topic_that_are_retried_are_one_entry(v1: V1) -> None:
+    v1.publish("late", "a", "b", "c", partition=0)
+    target = {"type": "exchange", "exchange": "", "routing_key": "late-queue"}
+    assert v1.ask("PUT", "/v1/routes/late", {"topic": "late", "destination": target}).status == 201
+    wait_until(lambda: v1.get("/v1/routes/late")["dead_lettered"] == 3)
+    assert v1.ask("PUT", "/v1/vhosts/%2F/queues/late-queue", {}).status == 201
+    since = end(v1)
+    body = {"records": [{"partition": 0, "offset": offset} for offset in (0, 2, 9)]}
+    path = "/v1/topics/late.dead-letters/dead-letters/retry"
+    assert v1.ask("POST", path, body).body["moved"] == 2
+    assert v1.ask("POST", path, {"records": [{"partition": 0, "offset": 9}]}).body["moved"] == 0
+    assert v1.ask("DELETE", "/v1/routes/late").status == 204
+    found = entries(v1, since, 2)
+    assert short(found) == [("topic.retry_dead", "late.dead-letters", "ok"), ("route.delete", "late", "ok")]
+    assert found[0]["details"] == {"records": 2, "failed": 1}
+
+
+def test_a_group_that_is_moved_in_all_topics_is_one_entry(v1: V1) -> None:
+    for topic in ("first", "second"):
+        v1.publish(topic, *range(5), partition=0)
+    given = {"offsets": {"first": {"0": 2}, "second": {"0": 3}}}
+    assert v1.ask("POST", "/v1/groups/both/offsets/reset", given).status == 200
+    since = end(v1)
+    assert v1.ask("POST", "/v1/groups/both/offsets/reset", {"all_topics": True, "to": 0, "dry_run": True}).status == 200
+    done = v1.ask("POST", "/v1/groups/both/offsets/reset", {"all_topics": True, "to": "latest"})
+    assert v1.ask("POST", "/v1/groups/both/offsets/reset", {"offsets": {"second": {"0": None}}}).status == 200
+    assert done.body["undo"] == {"first": {"0": 2}, "second": {"0": 3}}
+    found = entries(v1, since, 2)
+    assert short(found) == [("group.offsets.move", "both", "ok")] * 2
+    assert found[0]["details"]["moved"] == [
+        {"topic": "first", "partition": 0, "from": 2, "to": 5},
+        {"topic": "second", "partition": 0, "from": 3, "to": 5},
+    ]
+    assert found[1]["details"]["moved"] == [{"topic": "second", "partition": 0, "from": 5, "to": None}]
+
+
 def test_nobody_writes_to_it_and_its_end_is_in_the_next_one(server: HeadraceServer, v1: V1) -> None:
     v1.ask("POST", "/v1/topics", {"name": "any"})
     refusal = v1.ask("POST", f"/v1/topics/{TOPIC}/events", {"value": "forged"}, headers={"Content-Type": "application/json"})

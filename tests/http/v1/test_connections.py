@@ -88,6 +88,7 @@ def test_a_client_of_each_protocol_is_listed_with_what_is_known_about_it(server:
         assert of_kafka["received_bytes"] == 4 + 18 + 4  # the kernel's count
         assert of_kafka["sent_bytes"] > 20
         assert (of_kafka["state"], of_kafka["user"], of_kafka["channels"]) == ("running", "", None)
+        assert of_kafka["requests"] == 1
         of_amqp = found["amqp"]
         assert (of_amqp["client_id"], of_amqp["user"], of_amqp["vhost"], of_amqp["channels"]) == ("billing", "guest", "/", 1)
         assert of_amqp["client"].startswith("Pika Python Client Library")
@@ -100,6 +101,43 @@ def test_a_client_of_each_protocol_is_listed_with_what_is_known_about_it(server:
         assert [each["id"] for each in answer["connections"]] == [f"kafka:{mine}"]
         assert answer["protocols"]["amqp"] == 1, "counted whatever was asked for"
         assert v1.get("/v1/connections/" + quote(f"kafka:{mine}", safe=""))["client_id"] == "reader-7"
+
+
+def test_requests_of_kafka_are_counted_one_by_one(server: HeadraceServer, v1: V1) -> None:
+    with kafka(server, "counted") as raw:
+        request = b"\0\x03\0\0\0\0\0\x01" + b"\0\x07counted" + b"\0\0\0\0"
+        framed = len(request).to_bytes(4, "big") + request
+        raw.sendall(framed * 3 + framed[:10])
+        wait_until(lambda: listed(v1, text="counted")[0]["requests"] == 4)
+        raw.sendall(framed[10:])
+        wait_until(lambda: listed(v1, text="counted")[0]["requests"] == 5)
+
+
+def test_channels_are_shown_with_their_connection(server: HeadraceServer, v1: V1) -> None:
+    with amqp(server, "with channels") as connection:
+        first, second = connection.channel(), connection.channel(7)
+        first.confirm_delivery()
+        first.queue_declare("shown-channels", exclusive=True)
+        for number in range(3):
+            first.basic_publish("", "shown-channels", str(number).encode())
+        second.basic_qos(prefetch_count=2)
+        got: list[bytes] = []
+        second.basic_consume("shown-channels", lambda *delivery: got.append(delivery[3]))
+        wait_until(lambda: (connection.process_data_events(0.05), len(got) == 2)[1], timeout_s=30)
+        second.basic_ack(1)
+        wait_until(lambda: (connection.process_data_events(0.05), len(got) == 3)[1], timeout_s=30)
+        (found,) = listed(v1, text="with channels")
+        assert "channel_list" not in found
+        one = v1.get("/v1/connections/" + quote(found["id"], safe=""))
+        assert one["channels"] == 2
+        assert one["channel_list"] == [
+            {"number": 1, "mode": "confirms", "consumers": 0, "prefetch": 0, "global_prefetch": 0, "unacked": 0,
+             "unconfirmed": 0, "published": 3, "delivered": 0, "acknowledged": 0},
+            {"number": 7, "mode": "", "consumers": 1, "prefetch": 2, "global_prefetch": 0, "unacked": 2,
+             "unconfirmed": 0, "published": 0, "delivered": 3, "acknowledged": 1},
+        ]  # fmt: skip
+        (with_channels,) = listed(v1, text="with channels", channels="true")
+        assert with_channels["channel_list"] == one["channel_list"]
 
 
 def test_connections_are_found_by_text_and_by_pattern_and_come_in_parts(server: HeadraceServer, v1: V1) -> None:
@@ -169,4 +207,8 @@ def test_what_a_client_says_of_itself_is_shown_as_it_is_and_cut(server: Headrace
 def test_librdkafka_tells_its_name(server: HeadraceServer, v1: V1) -> None:
     client = AdminClient({"bootstrap.servers": server.kafka, "client.id": "tester"})
     client.list_topics(timeout=10)
-    assert any("rdkafka" in each["client"] and each["client_id"] == "tester" for each in listed(v1, protocol="kafka"))
+
+    def there() -> bool:
+        return any("rdkafka" in each["client"] and each["client_id"] == "tester" for each in listed(v1, protocol="kafka"))
+
+    wait_until(there)  # of its connections the last one may have said nothing yet

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.http.v1.in_process import server_here
 
 from headrace.broker import Broker
 from headrace.http.problems import Problem
@@ -16,7 +17,6 @@ from headrace.http.v1.events import Incoming
 from headrace.http.v1.gathering import Gathering, Where
 from headrace.log.errors import DiskFull
 from headrace.record.batch import batches, decode_batch
-from headrace.server import Server, ServerOptions
 
 
 class Waiter:
@@ -57,16 +57,10 @@ class Rig:
 
 def run(folder: Path, test: Callable[[Rig], Awaitable[None]], **topics: dict[str, str]) -> None:
     async def main() -> None:
-        anywhere = ("127.0.0.1", 0)
-        server = Server(ServerOptions(folder, kafka=anywhere, amqp=anywhere, http=anywhere, kinesis=anywhere))
-        await server.start()
-        assert server._broker is not None
-        try:
+        async with server_here(folder) as (_, broker):
             for name, config in topics.items():
-                await server._broker.log.create_topic(name, 2, config)
-            await test(Rig(server._broker))
-        finally:
-            await server.stop()
+                await broker.log.create_topic(name, 2, config)
+            await test(Rig(broker))
 
     asyncio.run(main())
 

@@ -57,6 +57,30 @@ def test_totals_traffic_lag_and_what_needs_attention(server: HeadraceServer, v1:
     assert told["/settings"] == ("info", "Durability is flush: an acknowledged write may go with the power")
 
 
+def test_a_route_is_named_and_not_the_group_that_it_keeps_its_position_with(v1: V1) -> None:
+    v1.publish("routed", *range(7), partition=0)
+    ends = {"source": {"type": "topic", "topic": "routed"}, "destination": {"type": "topic", "topic": "routed-copy"}}
+    assert v1.ask("PUT", "/v1/routes/copier", ends).status == 201
+    wait_until(lambda: v1.get("/v1/routes/copier")["lag"] == 0)
+    assert v1.ask("POST", "/v1/routes/copier/pause").status == 200
+    v1.publish("routed", *range(7), partition=0)
+
+    def told() -> dict[str, str]:
+        return {each["link"]: each["text"] for each in v1.get("/v1/overview")["attention"]}
+
+    wait_until(lambda: "/routes/copier" in told())
+    assert told()["/routes/copier"] == "Route copier is paused, and 7 records wait for it"
+    assert not [text for text in told().values() if "headrace.route" in text]
+    behind = {each["group"]: each for each in v1.get("/v1/overview")["lag"]}
+    assert behind["headrace.route.copier"]["route"] == "copier"
+    assert "route" not in behind["slow"]
+    (listed,) = v1.get("/v1/groups?pattern=headrace.route.copier")["groups"]
+    assert listed["route"] == "copier"
+    assert v1.ask("POST", "/v1/routes/copier/resume").status == 200
+    wait_until(lambda: "/routes/copier" not in told())
+    assert v1.ask("DELETE", "/v1/routes/copier").status == 204
+
+
 def test_the_worst_comes_first_and_not_too_much_of_it() -> None:
     items = [attention.Attention(severity, str(number), "/") for number in range(20) for severity in ("info", "error")]
     shown = attention.worst_first(items)

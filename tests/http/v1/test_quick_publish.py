@@ -11,12 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.http.v1.in_process import server_here
 
+from headrace.broker import Broker
 from headrace.broker.vhosts.users import Permissions
 from headrace.http.app import Door
 from headrace.http.v1.quick_publish import QuickPublish
 from headrace.log.errors import ReadOnly
-from headrace.server import Server, ServerOptions
+from headrace.server import Server
 from headrace.web.exchange import Exchange
 
 QUICK, GENERAL = "quickly", "usually"  # topics; names of one length, so that answers have one too
@@ -53,11 +55,9 @@ class Connection:
 class Rig:
     """A server in this process, and what it has handed on to the general way."""
 
-    def __init__(self, server: Server) -> None:
-        assert server._http is not None
-        assert server._broker is not None
+    def __init__(self, server: Server, broker: Broker) -> None:
         self.server = server
-        self.broker = server._broker
+        self.broker = broker
         self.handed_on: list[bytes | None] = []
         self._address = self.broker.clients.listeners["http"]
 
@@ -93,17 +93,12 @@ class Rig:
 
 def run(folder: Path, test: Callable[[Rig], Awaitable[None]]) -> None:
     async def main() -> None:
-        anywhere = ("127.0.0.1", 0)
-        server = Server(ServerOptions(folder, kafka=anywhere, amqp=anywhere, http=anywhere))
-        await server.start()
-        try:
-            rig = Rig(server)
+        async with server_here(folder) as (server, broker):
+            rig = Rig(server, broker)
             for topic in (QUICK, GENERAL):
-                await rig.broker.log.create_topic(topic, 3)
+                await broker.log.create_topic(topic, 3)
             await rig.warm_up()
             await test(rig)
-        finally:
-            await server.stop()
 
     asyncio.run(main())
 

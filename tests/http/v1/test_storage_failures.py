@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.http.v1.in_process import server_here
 
 from headrace.http.app import Door
 from headrace.log.errors import DiskFull, ReadOnly
-from headrace.server import Server, ServerOptions
 
 App = Callable[..., Awaitable[None]]
 JSON, NDJSON = b"application/json", b"application/x-ndjson"
@@ -55,14 +55,8 @@ class Request:
 
 def run(folder: Path, test: Callable[[App, Any], Awaitable[None]]) -> None:
     async def main() -> None:
-        anywhere = ("127.0.0.1", 0)
-        server = Server(ServerOptions(folder, kafka=anywhere, amqp=anywhere, http=anywhere))
-        await server.start()
-        assert server._broker is not None
-        try:
-            await test(Door(server._broker).application, server._broker.log)
-        finally:
-            await server.stop()
+        async with server_here(folder) as (_, broker):
+            await test(Door(broker).application, broker.log)
 
     asyncio.run(main())
 

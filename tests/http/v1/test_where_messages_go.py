@@ -10,6 +10,7 @@ import pytest
 from tests.http.v1.asking import V1, assert_problem
 
 from headrace.testing import HeadraceServer
+from headrace.zeromq.wire.frames import decode_message
 
 VHOST = "/v1/vhosts/%2F"
 
@@ -150,8 +151,27 @@ def test_one_record_is_shown_as_each_protocol_shows_it(v1: V1, name: str) -> Non
     }  # fmt: skip
     assert base64.b64decode(kinesis["Data"]) == b'{"a": 1}'
     assert found["http"] == v1.get(f"/v1/topics/{name}/partitions/0/events/0")
+    assert found["webhook"] == {
+        "method": "POST",
+        "headers": {
+            "content-type": "application/json",
+            "headrace-timestamp": "2023-11-14T22:13:20.123Z",
+            "headrace-key": "k",
+            "headrace-headers": '[["h", "x"]]',
+            "headrace-topic": name,
+            "headrace-partition": "0",
+            "headrace-offset": "0",
+        },
+        "body": '{"a": 1}',
+    }
+    frames = found["zeromq"]["frames"]
+    assert frames[:2] == [name, '{"a": 1}']
+    message = decode_message((name.encode(), b'{"a": 1}', base64.b64decode(frames[2]["base64"])))
+    assert message == (name.encode(), b"k", b'{"a": 1}', (("h", b"x"),), 1_700_000_000_123, 0, 0)
     second = v1.get(f"/v1/topics/{name}/partitions/0/events/1/views")
     assert base64.b64decode(second["kafka"]["value"]["base64"]) == b"\xff<script>"
     assert (second["kinesis"]["PartitionKey"], second["amqp"]["payload_encoding"]) == ("-", "base64")
+    assert second["webhook"]["headers"]["content-type"] == "application/octet-stream"
+    assert second["webhook"]["body"] == second["kafka"]["value"]
     assert_problem(v1.ask("GET", f"/v1/topics/{name}/partitions/0/events/2/views"), 404, "unknown_offset")
     assert_problem(v1.ask("GET", f"/v1/topics/{name}-no/partitions/0/events/0/views"), 404, "unknown_topic")

@@ -6,7 +6,8 @@ Selectors on topics need the exchange type of RabbitMQ's rabbitmq_jms_topic_exch
 from __future__ import annotations
 
 import pytest
-from tests.interop.amqp.test_java_amqp import run_checks
+from tests.interop.checks import run_checks
+from tests.interop.jars import RABBITMQ
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]
 
@@ -28,7 +29,7 @@ CHECKS = [
 
 @pytest.fixture(scope="module")
 def report(broker) -> dict[str, str]:
-    return run_checks("Jms.java", broker.url)
+    return run_checks(RABBITMQ.command("Jms.java", broker.url.rstrip("/")))  # with a slash the vhost would be ""
 
 
 def test_the_jms_client_passes_every_check(report):

@@ -6,13 +6,12 @@ Needs `node` 20; the SDK comes once through npm into a cache folder.
 from __future__ import annotations
 
 import hashlib
-import os
 import shutil
-import subprocess
-import tempfile
 from pathlib import Path
 
 import pytest
+from tests.interop.checks import run_checks
+from tests.interop.fetching import fetched
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]
 
@@ -43,33 +42,15 @@ CHECKS = [
 
 def node_modules() -> Path:
     """The folder with the SDK and what it needs."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "headrace"
-    digest = hashlib.sha256((HERE / "package-lock.json").read_bytes()).hexdigest()
-    folder = cache / f"aws-sdk-javascript-{digest[:12]}"
-    if not folder.exists():
-        if shutil.which("npm") is None:
-            pytest.skip("needs npm to fetch the AWS SDK for JavaScript")
-        cache.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=cache) as scratch:
-            here = Path(scratch, "sdk")
-            here.mkdir()
-            for name in ("package.json", "package-lock.json"):
-                shutil.copy(HERE / name, here)
-            fetched = subprocess.run(
-                ["npm", "ci", "--no-audit", "--no-fund", "--ignore-scripts"],
-                cwd=here,
-                capture_output=True,
-                text=True,
-                timeout=240,
-            )
-            if fetched.returncode != 0:
-                pytest.skip(f"npm could not fetch the AWS SDK for JavaScript: {fetched.stderr[-500:]}")
-            try:
-                os.replace(here, folder)  # whole or not at all
-            except OSError:
-                if not folder.exists():  # another test process was first
-                    raise
-    return folder / "node_modules"
+    lock = HERE / "package-lock.json"
+    folder = f"aws-sdk-javascript-{hashlib.sha256(lock.read_bytes()).hexdigest()[:12]}"
+    return fetched(folder, [HERE / "package.json", lock], npm, "the AWS SDK for JavaScript") / "node_modules"
+
+
+def npm(into: Path) -> list[str]:
+    if shutil.which("npm") is None:
+        pytest.skip("needs npm to fetch the AWS SDK for JavaScript")
+    return ["npm", "ci", "--no-audit", "--no-fund", "--ignore-scripts"]
 
 
 @pytest.fixture(scope="module")
@@ -80,10 +61,7 @@ def report(kinesis_url: str, tmp_path_factory: pytest.TempPathFactory) -> dict[s
     here = tmp_path_factory.mktemp("node")
     (here / "node_modules").symlink_to(node_modules())  # modules are looked for beside the program
     program = shutil.copy(HERE / "kinesis.mjs", here)
-    run = subprocess.run(["node", "--no-warnings", str(program), kinesis_url], capture_output=True, text=True, timeout=240)
-    lines = [line.removeprefix("=> ") for line in run.stdout.splitlines() if line.startswith("=> ")]
-    assert lines, run.stdout + run.stderr
-    return {line.split(" ", 2)[1].rstrip(":"): line for line in lines}
+    return run_checks(["node", "--no-warnings", str(program), kinesis_url])
 
 
 def test_the_javascript_sdk_passes_every_check(report):

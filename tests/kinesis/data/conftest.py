@@ -1,31 +1,22 @@
-"""The operations without a socket: a broker on a simulated disk, a clock that stands still, and answers as they are sent."""
+"""The operations without a socket, and their answers as they are sent."""
 
 from __future__ import annotations
 
 import asyncio
 import json
+import time
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Coroutine, Iterator, Sequence
-from random import Random
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import pytest
+from tests.kinesis.inside import ACCOUNT, REGION, Inside
 
-from headrace.broker import Broker
-from headrace.broker.settings import Settings
-from headrace.broker.streams.stream import Stream
 from headrace.kinesis.codec.bodies import decode, encode
 from headrace.kinesis.codec.encoding import Encoding
 from headrace.kinesis.operations import OPERATIONS
-from headrace.kinesis.service import Call, RawCall, Service
-from headrace.log.embedded import EmbeddedLog
-from headrace.log.embedded.threads import InlineWorker
-from headrace.testing.clock import SimulatedClock
-from headrace.testing.disk import SimulatedDisk
+from headrace.kinesis.service import Call, RawCall
 
-T = TypeVar("T")
-
-ACCOUNT, REGION = "123456789012", "us-east-1"
 Error = tuple[int, str, str | None]
 
 
@@ -52,59 +43,8 @@ class Answer:
         return self.status, answer["__type"], answer.get("message", answer.get("Message"))
 
 
-class Desk:
-    def __init__(self, disk: SimulatedDisk | None = None, **settings: object) -> None:
-        self.clock = SimulatedClock()
-        self.loop = asyncio.new_event_loop()
-        self.disk = disk or SimulatedDisk()
-        self.settings = {name.replace("_", "."): str(value) for name, value in settings.items()}
-        self.open()
-
-    def open(self) -> None:
-        self.log = self.call(
-            lambda: EmbeddedLog.open(
-                self.disk,
-                self.clock,
-                commit_worker=InlineWorker(),
-                keeper=InlineWorker(),
-                journal_file_bytes=64 << 20,
-                reserve_bytes=0,
-                retention_interval_s=1e9,
-                random_bytes=Random(7).randbytes,
-            )
-        )
-        self.broker = Broker(self.log, self.clock, Settings.from_mapping(self.settings), "cluster")
-        self.run(self.broker.start())
-        self.service = Service(self.broker)
-
-    def end(self) -> None:
-        self.run(self.service.stop())
-        self.call(self.broker.close)
-        self.run(self.log.close())
-
-    # --- running
-
-    def call(self, function: Callable[[], T]) -> T:
-        async def on_loop() -> T:
-            return function()
-
-        return self.loop.run_until_complete(on_loop())
-
-    def run(self, work: Coroutine[Any, Any, T]) -> T:
-        task = self.loop.create_task(work)
-        for _ in range(2000):
-            self.turn()
-            if task.done():
-                return task.result()
-            self.call(lambda: self.clock.advance(0.001))
-        raise AssertionError("it waits for ever")
-
-    def turn(self, times: int = 1) -> None:
-        for _ in range(times):
-            self.loop.run_until_complete(asyncio.sleep(0))
-
-    def advance(self, seconds: float) -> None:
-        self.call(lambda: self.clock.advance(seconds))
+class Desk(Inside):
+    journal_file_bytes = 64 << 20
 
     # --- asking
 
@@ -140,7 +80,8 @@ class Desk:
 
     def ask(self, name: str, given: Any, encoding: Encoding = Encoding.JSON, **who: str) -> Answer:
         answer = self.begin(name, given, encoding, **who)
-        for _ in range(200):
+        until = time.monotonic() + 20
+        while time.monotonic() < until:
             if answer.status:
                 return answer
             self.advance(0.001)  # for the group commit
@@ -149,9 +90,6 @@ class Desk:
         raise AssertionError("no answer")
 
     # --- streams
-
-    def stream(self, name: str = "orders", shards: int = 1) -> Stream:
-        return self.run(self.broker.streams.create(ACCOUNT, REGION, name, shards=shards))
 
     def put(self, *datas: bytes, key: str = "k", stream: str = "orders", **more: Any) -> dict[str, Any]:
         records = [{"Data": b64encode(data).decode(), "PartitionKey": key, **more} for data in datas]

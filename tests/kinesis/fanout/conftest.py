@@ -1,34 +1,26 @@
-"""Subscriptions without a socket: a broker on a simulated disk, a clock that stands still, and peers that read when told."""
+"""Subscriptions without a socket, and peers that read when told."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Coroutine, Iterator, Sequence
-from random import Random
-from typing import Any, TypeVar
+from base64 import b64decode
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import pytest
 from botocore.eventstream import EventStreamBuffer
+from tests.kinesis.inside import ACCOUNT, REGION, Inside
 
-from headrace.broker import Broker
-from headrace.broker.settings import Settings
 from headrace.broker.streams.consumers import Consumer
 from headrace.broker.streams.stream import Stream
 from headrace.kinesis.codec.bodies import decode, encode
 from headrace.kinesis.codec.encoding import Encoding
 from headrace.kinesis.fanout.subscribing import subscribe_to_shard
 from headrace.kinesis.fanout.subscriptions import Subscriptions, subscriptions_of
-from headrace.kinesis.service import RawCall, Service
-from headrace.log.embedded import EmbeddedLog
-from headrace.log.embedded.threads import InlineWorker
+from headrace.kinesis.service import RawCall
 from headrace.record import Event, encode_batch
-from headrace.testing.clock import SimulatedClock
-from headrace.testing.disk import SimulatedDisk
 
-T = TypeVar("T")
-
-ACCOUNT, REGION = "123456789012", "us-east-1"
 SHARD = "shardId-000000000000"
 HORIZON = {"Type": "TRIM_HORIZON"}
 
@@ -119,75 +111,25 @@ class Peer:
 
 
 def _blob(data: str | bytes) -> bytes:
-    from base64 import b64decode
-
     return b64decode(data) if isinstance(data, str) else data
 
 
-class Stage:
-    def __init__(self, **settings: object) -> None:
-        self.clock = SimulatedClock()
-        self.loop = asyncio.new_event_loop()
-        random = Random(7)
-        self.log = self.call(
-            lambda: EmbeddedLog.open(
-                SimulatedDisk(),
-                self.clock,
-                commit_worker=InlineWorker(),
-                keeper=InlineWorker(),
-                journal_file_bytes=1 << 20,
-                reserve_bytes=0,
-                retention_interval_s=1e9,
-                random_bytes=random.randbytes,
-            )
-        )
-        given = {name.replace("_", "."): str(value) for name, value in settings.items()}
-        self.broker = Broker(self.log, self.clock, Settings.from_mapping(given), "cluster")
-        self.run(self.broker.start())
-        self.service = Service(self.broker)
-
-    # --- running
-
-    def call(self, function: Callable[[], T]) -> T:
-        async def on_loop() -> T:
-            return function()
-
-        return self.loop.run_until_complete(on_loop())
-
-    def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Runs a coroutine to its end, moving time on a little while it waits."""
-        task = self.loop.create_task(work)
-        for _ in range(2000):
-            self.turn()
-            if task.done():
-                return task.result()
-            self.call(lambda: self.clock.advance(0.001))
-        raise AssertionError("it waits for ever")
-
-    def turn(self, times: int = 1) -> None:
-        for _ in range(times):
-            self.loop.run_until_complete(asyncio.sleep(0))
-
+class Stage(Inside):
     def settle(self) -> None:
         """Until everybody has done what can be done now."""
         self.turn(60)
 
     def advance(self, seconds: float) -> None:
-        self.call(lambda: self.clock.advance(seconds))
+        super().advance(seconds)
         self.settle()
 
     def close(self) -> None:
         self.call(self.service.close)
         self.settle()
-        self.run(self.service.stop())
-        self.call(self.broker.close)
-        self.run(self.log.close())
+        self.end()
         self.loop.close()
 
     # --- streams
-
-    def stream(self, name: str = "orders", shards: int = 1) -> Stream:
-        return self.run(self.broker.streams.create(ACCOUNT, REGION, name, shards=shards))
 
     def consumer(self, stream: Stream, name: str = "reader") -> Consumer:
         return self.run(self.broker.streams.register_consumer(stream, name))

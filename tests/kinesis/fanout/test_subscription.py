@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from tests.kinesis.fanout.conftest import ACCOUNT, HORIZON, SHARD
+from tests.kinesis.fanout.conftest import HORIZON, SHARD
+from tests.kinesis.inside import ACCOUNT
 
 from headrace.kinesis.codec.encoding import Encoding, Moment
 from headrace.kinesis.fanout.subscription import HEARTBEAT_S

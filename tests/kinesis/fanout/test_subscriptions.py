@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from tests.kinesis.fanout.conftest import ACCOUNT, HORIZON, REGION, SHARD
+from tests.kinesis.fanout.conftest import HORIZON, SHARD
+from tests.kinesis.inside import ACCOUNT, REGION
 
 from headrace.kinesis.codec.encoding import Encoding
 from headrace.kinesis.fanout.subscription import GRACE_S, HEARTBEAT_S

@@ -2,11 +2,13 @@
 
 import json
 import os
+import uuid
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.cli.conftest import Headrace
+from tests.spark.runner.test_running import published
 
 from headrace.client.kafka import Cluster, TopicPartition, end_offsets
 
@@ -29,6 +31,19 @@ def test_without_java_a_run_says_what_is_missing(offline: Headrace, tmp_path: Pa
     ended = offline("pipeline", "run", "banking.balances", "--data", str(tmp_path), code=1)
     assert ended.err.startswith(f"headrace: Pipelines need Java 17 or newer: JAVA_HOME is {tmp_path}, and there is no ")
     assert not (tmp_path / "pipelines").exists()
+
+
+def test_without_java_whoever_watches_is_told_too(
+    offline: Headrace, headrace_shared_server: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    monkeypatch.setenv("HEADRACE_SERVER", headrace_shared_server.kafka)
+    name = f"w-{uuid.uuid4().hex[:8]}"
+    for publish in ("--no-publish", "--publish"):
+        offline("pipeline", "run", "banking.balances", "--name", name, "--data", str(tmp_path), publish, code=1)
+    ((key, said),) = published(headrace_shared_server.kafka, name)
+    assert (key, said["state"]) == (name, "unavailable")
+    assert said["error"].startswith("Pipelines need Java 17 or newer: ")
 
 
 def test_status_stop_and_reset_of_what_never_ran(offline: Headrace, tmp_path: Path) -> None:

@@ -1,19 +1,14 @@
 """`headrace demo`: everything starts, the result is seen, everything ends."""
 
 import json
-import os
-import queue
 import signal
 import socket
-import subprocess
-import sys
-import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.cli.demo_process import Demo, demos
 
 pytest.importorskip("pyspark")
 
@@ -21,56 +16,12 @@ from headrace.spark.java import SparkUnavailable, require_spark
 
 pytestmark = pytest.mark.timeout(600)
 PATIENCE_S = 400
-ANYWHERE = [part for name in ("kafka", "amqp", "kinesis", "http") for part in (f"--{name}", "127.0.0.1:0")]
-
-
-class Demo:
-    def __init__(self, data: Path, *arguments: str, **environment: str) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "headrace", "demo", "--data", str(data), *ANYWHERE, *arguments],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env=os.environ | environment,
-        )
-        self._lines: queue.Queue[bytes] = queue.Queue()
-        threading.Thread(target=self._read, daemon=True).start()
-
-    def _read(self) -> None:
-        assert self.process.stdout is not None
-        for line in self.process.stdout:
-            self._lines.put(line)
-        self._lines.put(b"")
-
-    def until(self, wanted: Callable[[str], bool]) -> str:
-        said: list[str] = []
-        deadline = time.monotonic() + PATIENCE_S
-        while line := self._lines.get(timeout=PATIENCE_S).decode():
-            assert time.monotonic() < deadline, "not in time:\n" + "".join(said)
-            said.append(line)
-            if wanted(line):
-                return line
-        raise AssertionError("it ended before that:\n" + "".join(said))
-
-    def end(self, number: int) -> tuple[int, str]:
-        self.process.send_signal(number)
-        code = self.process.wait(PATIENCE_S)
-        assert self.process.stderr is not None
-        return code, self.process.stderr.read().decode()
 
 
 @pytest.fixture
 def demo(tmp_path: Path) -> Iterator[Callable[..., Demo]]:
-    started: list[Demo] = []
-
-    def call(*arguments: str, **environment: str) -> Demo:
-        started.append(Demo(tmp_path / "data", *arguments, **environment))
-        return started[-1]
-
-    yield call
-    for one in started:
-        if one.process.poll() is None:
-            one.process.terminate()
-            one.process.wait(60)
+    with demos(tmp_path / "data", PATIENCE_S) as call:
+        yield call
 
 
 def is_closed(address: str) -> bool:

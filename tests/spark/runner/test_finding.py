@@ -71,6 +71,16 @@ def test_a_missing_file_gets_a_suggestion(tmp_path: Path) -> None:
         find(str(tmp_path / "line.py"))
 
 
+def test_a_file_may_say_what_it_shows(tmp_path: Path) -> None:
+    shows = 'from headrace.spark.pipelines.showing import Shown\nSHOWS = [Shown("topic", "Title")]\n'
+    (tmp_path / "shows.py").write_text(TINY + shows)
+    found = find(str(tmp_path / "shows.py"))
+    assert (found.summary, [one.topic for one in found.shows]) == ("Nothing.", ["topic"])
+    (tmp_path / "odd.py").write_text(TINY + 'SHOWS = ["topic"]\n')
+    with pytest.raises(RunnerError, match=r"SHOWS of .*odd\.py must be a list of Shown"):
+        find(str(tmp_path / "odd.py"))
+
+
 def test_a_file_without_the_function_or_with_an_error_is_said(tmp_path: Path) -> None:
     (tmp_path / "empty.py").write_text("")
     (tmp_path / "broken.py").write_text("import nothing_of_that_name\n")

@@ -12,12 +12,14 @@ from typing import Any
 
 import pytest
 from tests.cli.conftest import Headrace, Running
+from tests.spark.runner.test_running import published
 
 pytest.importorskip("pyspark")
 
 from pyspark.find_spark_home import _find_spark_home
 
 from headrace.spark.java import SparkUnavailable, require_spark
+from headrace.spark.runner.publishing import LOG_TOPIC
 from headrace.spark.tables import rows
 
 pytestmark = pytest.mark.timeout(600)
@@ -73,6 +75,22 @@ def test_a_run_is_seen_refused_twice_and_stopped(
     assert stopped == {"pipeline": "words", "stopped": True, "killed": False}
     assert run.end()[0] == 128 + signal.SIGTERM
     assert offline("pipeline", "status", "words", *at, "--json").json["pipelines"][0]["state"] == "stopped"
+
+
+def test_what_spark_says_of_a_query_that_failed_is_in_the_topic_of_the_log(
+    start: Callable[..., Running], offline: Headrace, words: str, data: str, topic: str, headrace_shared_server: Any
+) -> None:
+    offline("produce", topic, "-K", ":", stdin="poison:1\n")
+    name = f"w-{uuid.uuid4().hex[:8]}"
+    run = start("pipeline", "run", words, "--set", f"topic={topic}", "--data", data, "--name", name, *QUICK, "--json")
+    until(run, lambda line: line.get("progress", {}).get("state") == "failed")
+    run.end(timeout_s=PATIENCE_S)
+    said = [one for _, one in published(headrace_shared_server.kafka, name, LOG_TOPIC)]
+    of_spark = [one for one in said if one["logger"] == "MicroBatchExecution" and one["level"] == "ERROR"]
+    assert [one["query"] for one in of_spark] == ["words"]
+    assert "ValueError: this word is not allowed" in of_spark[0]["text"]
+    assert "\tat org.apache.spark" in of_spark[0]["text"]
+    assert of_spark[0]["at"].endswith("Z")
 
 
 def test_a_run_that_was_killed_is_shown_as_such_and_can_be_reset(

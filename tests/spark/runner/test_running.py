@@ -9,7 +9,7 @@ import pytest
 from tests.cli.conftest import Headrace
 
 from headrace.client.kafka import Cluster, Reader, TopicPartition, start_offsets
-from headrace.spark.runner.publishing import TOPIC
+from headrace.spark.runner.publishing import LOG_TOPIC, TOPIC
 from headrace.spark.tables import rows
 
 pytestmark = pytest.mark.timeout(300)
@@ -24,10 +24,10 @@ def topic(in_session: Headrace) -> str:
     return name
 
 
-def published(server: str, pipeline: str) -> list[tuple[str, dict[str, Any]]]:
-    """Everything in the topic of progress about one pipeline."""
+def published(server: str, pipeline: str, topic: str = TOPIC) -> list[tuple[str, dict[str, Any]]]:
+    """Everything in the topic of progress, or of the log, about one pipeline."""
     cluster = Cluster(server)
-    partition = TopicPartition(TOPIC, 0)
+    partition = TopicPartition(topic, 0)
     reader = Reader(cluster, start_offsets(cluster, [partition]))
     found: list[tuple[str, dict[str, Any]]] = []
     records = reader.poll()
@@ -66,7 +66,13 @@ def test_a_run_counts_what_is_there_and_the_next_one_goes_on(
 
     news = published(headrace_shared_server.kafka, name)
     assert {key for key, _ in news} == {name, f"{name}/words"}
-    assert [value["state"] for key, value in news if key == name] == ["finished", "finished"]
+    runs = [value for key, value in news if key == name]
+    assert {value["state"] for value in runs} <= {"starting", "running", "finished"}
+    assert (runs[-1]["state"], runs[-1]["summary"], len({value["started"] for value in runs})) == (
+        "finished",
+        "Counts records by key.",
+        2,
+    )
     by_query = [value for key, value in news if key == f"{name}/words"]
     assert [value["rows_total"] for value in by_query if value["state"] == "finished"] == [3, 1]
     assert set(by_query[0]) == set(last)
@@ -116,12 +122,22 @@ def test_a_query_that_fails_ends_the_run_with_the_line_that_matters(
     news = dict(published(headrace_shared_server.kafka, name))
     assert (news[name]["state"], news[f"{name}/words"]["state"]) == ("failed", "failed")
     assert news[f"{name}/words"]["error"] == "ValueError: this word is not allowed"
+    said = [(one["query"], one["level"], one["text"]) for _, one in published(headrace_shared_server.kafka, name, LOG_TOPIC)]
+    assert said[0][:2] == ("", "INFO")
+    assert ("words", "ERROR", "the query is failed: ValueError: this word is not allowed") in said
+    assert said[-1] == ("", "ERROR", "failed: query 'words' failed: ValueError: this word is not allowed")
 
 
-def test_a_pipeline_that_can_not_start_fails_the_run(in_session: Headrace, words: str, data: str) -> None:
+def test_a_pipeline_that_can_not_start_fails_the_run(
+    in_session: Headrace, words: str, data: str, headrace_shared_server: Any
+) -> None:
     ended = in_session("pipeline", "run", words, "--set", "fail=true", "--data", data, "--json", code=1)
     assert ended.error["message"].startswith("words: RuntimeError: as it was told; ")
     assert in_session("pipeline", "status", "words", "--data", data, "--json").json["pipelines"][0]["state"] == "failed"
+    said = [one for _, one in published(headrace_shared_server.kafka, "words", LOG_TOPIC) if one["level"] == "ERROR"]
+    trace = said[-2]["text"].splitlines()
+    assert trace[0] == "RuntimeError: as it was told"
+    assert 'raise RuntimeError("as it was told")' in said[-2]["text"]
 
 
 def test_settings_that_do_not_fit_end_with_2(in_session: Headrace, words: str, data: str) -> None:

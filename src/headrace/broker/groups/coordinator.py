@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from uuid import UUID, uuid4
 
 from headrace.broker.audit import note
-from headrace.broker.groups.auditing import note_moved
+from headrace.broker.groups.auditing import moved_from, note_moved, note_moves
 from headrace.broker.groups.budget import Budget
 from headrace.broker.groups.classic.group import ClassicGroup, State
 from headrace.broker.groups.classic.member import Join, Joined, Leaver, Sync, Synced
@@ -31,6 +31,7 @@ from headrace.broker.groups.consumer.protocol import ConsumerProtocol
 from headrace.broker.groups.countdown import Countdown
 from headrace.broker.groups.errors import (
     GroupError,
+    GroupNotEmpty,
     GroupNotFound,
     IllegalGeneration,
     InvalidGroupId,
@@ -182,6 +183,43 @@ class GroupCoordinator:
             answers = self._offsets.commit(group_id, offsets, retention_ms, producer_id)
         await self._store.synced()
         return answers
+
+    async def move_offsets(
+        self,
+        group_id: str,
+        offsets: Sequence[NewOffset],
+        forgotten: Sequence[TopicPartition] = (),
+        *,
+        held: Mapping[TopicPartition, CommittedOffset | None] | None = None,
+    ) -> bool:
+        """Moves a group without members, and makes it if need be: all in one step of the table, or nothing. False, and nothing
+        is done, unless its positions are those that whoever moves it has seen (`held`). Raises GroupError."""
+        if not group_id:
+            raise InvalidGroupId
+        self._check_moving(group_id)
+        prepared = await self._offsets.prepare(group_id, offsets, forgotten)
+        group = self._check_moving(group_id)  # nothing is awaited from here on
+        if held is not None and any(self._offsets.get(group_id, *place) is not seen for place, seen in held.items()):
+            return False
+        if group is None and not offsets:
+            return True
+        told = moved_from(self._offsets.all_of(group_id), offsets, forgotten)
+        self._offsets.move(group_id, prepared)
+        if group is None:
+            self._groups[group_id] = self._classic.new_group(group_id)
+        note_moves(group_id, told)
+        await self._store.synced()
+        return True
+
+    def _check_moving(self, group_id: str) -> Group | None:
+        group = self._groups.get(group_id)
+        if group is None:
+            self.check_room(group_id)
+        elif not group.removable:
+            raise GroupNotEmpty(f"group '{group_id}' has members: stop them first")
+        else:
+            group.check_commit(Committer())
+        return group
 
     def check_fetch(self, group_id: str, member_id: str | None, member_epoch: int) -> None:
         """Raises when somebody who says to be a member must not fetch offsets now (KIP-848)."""

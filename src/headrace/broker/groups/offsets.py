@@ -9,6 +9,7 @@ reads a position that a crash could take back.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID
@@ -18,13 +19,15 @@ from headrace.broker.groups.group import Group
 from headrace.broker.groups.pending import PendingOffsets
 from headrace.broker.groups.records import CommittedOffset
 from headrace.broker.groups.settings import GroupSettings
-from headrace.broker.groups.store import GroupStore
+from headrace.broker.groups.store import GroupStore, encoded_offsets
 from headrace.clock import Clock
 from headrace.log.port import Log
 
 _FIRST_MS, _LAST_MS = -(1 << 63), (1 << 63) - 1  # what a timestamp can be
 
 TopicPartition = tuple[str, int]
+
+STEP = 500  # positions that are made ready before others have their turn
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +40,14 @@ class NewOffset:
     leader_epoch: int = -1
     metadata: str | None = ""
     topic_id: UUID | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """Positions that are to be changed together, and their rows in the table."""
+
+    rows: Mapping[TopicPartition, CommittedOffset | None]
+    encoded: Mapping[bytes, bytes | None]
 
 
 class Offsets:
@@ -89,6 +100,37 @@ class Offsets:
         else:
             self._change(group_id, rows)
         return answers
+
+    async def prepare(self, group_id: str, offsets: Sequence[NewOffset], forgotten: Iterable[TopicPartition]) -> Prepared:
+        """What `move` takes, made `STEP` at a time. Raises OffsetMetadataTooLarge and GroupTooLarge."""
+        now_ms = self._clock.now_ms()
+        rows: dict[TopicPartition, CommittedOffset | None] = {}
+        encoded: dict[bytes, bytes | None] = {}
+        for first in range(0, len(offsets), STEP):
+            step: dict[TopicPartition, CommittedOffset | None] = {}
+            for new in offsets[first : first + STEP]:
+                metadata = new.metadata or ""
+                if len(metadata) > self._settings.offset_metadata_max_bytes:
+                    raise OffsetMetadataTooLarge(f"more than {self._settings.offset_metadata_max_bytes} of metadata")
+                step[new.topic, new.partition] = CommittedOffset(
+                    new.offset, new.leader_epoch, metadata, now_ms, None, new.topic_id
+                )
+            rows.update(step)
+            encoded.update(encoded_offsets(group_id, step))
+            await asyncio.sleep(0)
+        gone: dict[TopicPartition, CommittedOffset | None] = {
+            (topic, index): None
+            for topic, index in forgotten
+            if self.pending.unstable(group_id, topic, index) or self.get(group_id, topic, index) is not None
+        }
+        return Prepared(rows | gone, encoded | encoded_offsets(group_id, gone))
+
+    def move(self, group_id: str, prepared: Prepared) -> None:
+        """All of it as one batch of the table, or nothing. Raises StorageFailed."""
+        if prepared.rows:
+            self._store.put_rows(prepared.encoded)
+            self.pending.overtaken(group_id, prepared.rows)
+            self._apply(group_id, prepared.rows)
 
     def delete(self, group: Group, partitions: Iterable[TopicPartition]) -> list[GroupError | None]:
         rows: dict[TopicPartition, CommittedOffset | None] = {}

@@ -55,6 +55,16 @@ def encoded_group(group_id: str, row: GroupRow) -> dict[bytes, bytes]:
     return {key: value}
 
 
+def encoded_offsets(group_id: str, offsets: Mapping[tuple[str, int], CommittedOffset | None]) -> dict[bytes, bytes | None]:
+    """The rows of positions; None removes one."""
+    return encoded(
+        lambda: {
+            encode_offset_key(group_id, topic, partition): None if value is None else encode_offset(value)
+            for (topic, partition), value in offsets.items()
+        }
+    )
+
+
 class GroupStore:
     """Opened by `open`; every method after that is synchronous but `synced`."""
 
@@ -100,14 +110,7 @@ class GroupStore:
 
     def put_offsets(self, group_id: str, offsets: Mapping[tuple[str, int], CommittedOffset | None]) -> None:
         """All of them or none; None removes."""
-        try:
-            rows = {
-                encode_offset_key(group_id, topic, partition): None if value is None else encode_offset(value)
-                for (topic, partition), value in offsets.items()
-            }
-        except RowTooLarge as error:
-            raise GroupTooLarge(str(error)) from error
-        self._put(rows)
+        self._put(encoded_offsets(group_id, offsets))
 
     def remove_group(self, group_id: str, partitions: list[tuple[str, int]], more: Iterable[bytes] = ()) -> None:
         """The group, its offsets and its other rows, together."""

@@ -2,17 +2,19 @@
 
 `peek` reads what is ready, in the order in which it would be delivered; nothing changes. `move` takes messages as a consumer
 would, publishes each elsewhere, and settles it only when that is durable: stopped half-way, a message is in both places, never
-in none. `retry_dead` sends dead letters back to the queue they first died in.
+in none. `retry_dead` sends dead letters back to the queue they first died in. Both are in the audit trail, if they moved
+something that lasts.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Iterator
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from headrace.broker.audit import note
 from headrace.broker.queues.consumers import Chunk
 from headrace.broker.queues.run import Run
 from headrace.record.amqp.message import Message, read_message
@@ -114,7 +116,8 @@ async def move(queue: Queue, turns: Turns, republish: Republish, exchange: str, 
     def elsewhere(message: Message) -> tuple[Message, str, str]:
         return message, exchange, message.routing_key if routing_key is None else routing_key
 
-    return await _move(queue, turns, republish, elsewhere, count)
+    told = {"exchange": exchange} if routing_key is None else {"exchange": exchange, "routing_key": routing_key}
+    return await _noted("queue.move", queue, told, _move(queue, turns, republish, elsewhere, count))
 
 
 async def retry_dead(
@@ -131,7 +134,19 @@ async def retry_dead(
         alive = {name: value for name, value in found.items() if not name.startswith(_DEATHS)}
         return message._replace(properties=with_headers(message.properties, alive)), "", origin
 
-    return await _move(queue, turns, republish, back, count, wanted)
+    return await _noted("queue.retry_dead", queue, {}, _move(queue, turns, republish, back, count, wanted))
+
+
+async def _noted(action: str, queue: Queue, told: Mapping[str, object], moving: Awaitable[int]) -> int:
+    try:
+        moved = await moving
+    except Exception as error:
+        if queue.definition.durable:
+            note(action, queue.name, error, vhost=queue.vhost, **told)
+        raise
+    if moved and queue.definition.durable:
+        note(action, queue.name, None, vhost=queue.vhost, **told, messages=moved)
+    return moved
 
 
 async def _move(

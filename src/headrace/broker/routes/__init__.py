@@ -19,8 +19,10 @@
     transfer       one life of a route that reads a topic: reads, delivers, remembers how far it is durable
     positions      where a route stands: the offsets of a group
     commits        positions on their way to being committed
+    refreshing     positions that nobody commits, kept from expiring
     shaping        filter and transform
     replaying      a period that is delivered once more
+    changing       what a route that is there may become
     circles        routes that would feed each other for ever
     route          a route, its state, and what was asked of it
     routes         all of them

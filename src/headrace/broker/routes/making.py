@@ -21,8 +21,10 @@ if TYPE_CHECKING:
     from headrace.broker.routes.definition import RouteDefinition
     from headrace.broker.routes.destination import Destination
     from headrace.broker.routes.ends.end import End
+    from headrace.broker.routes.hops import Hops
     from headrace.broker.routes.ports import Run
     from headrace.broker.routes.route import Route
+    from headrace.broker.spans import Spans
     from headrace.log.port import Topic
 
 Made = TypeVar("Made")
@@ -70,7 +72,14 @@ def _transfer(destination: Destination, route: Route, topic: Topic, around: Surr
         Shape.of(route.definition, around.evaluator),
         route.replay,
         lambda: replayed(route),
+        None if around.spans is None else _hops(around.spans, route.definition),
     )
+
+
+def _hops(spans: Spans, definition: RouteDefinition) -> Hops:
+    from headrace.broker.routes.hops import Hops  # a server without spans does not load it
+
+    return Hops(spans, definition)
 
 
 async def _inflow(route: Route, topic: Topic, makers: Makers, around: Surroundings) -> Run:

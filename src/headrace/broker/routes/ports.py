@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from headrace.broker.routes.positions import Positions
     from headrace.broker.routes.sending import MakeSender
     from headrace.broker.settings import Settings
+    from headrace.broker.spans import Spans
     from headrace.broker.topics import Topics
     from headrace.broker.traffic import Traffic
     from headrace.broker.vhosts.hosts import VirtualHosts
@@ -120,6 +121,7 @@ class Surroundings:
     evaluator: Evaluator  # of filters and transforms
     visitors: Evaluator  # the same for requests of people, who shall not be in the way of routes
     disable: Callable[[str, str], Awaitable[None]]  # a route by its name, and why: until somebody resumes it. Raises RouteError
+    spans: Spans | None = None  # of what is sampled; None: nobody collects them
     shared: dict[str, object] = field(default_factory=dict)  # what the runs of one type of end have in common
 
 

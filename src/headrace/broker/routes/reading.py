@@ -1,7 +1,8 @@
 """What is read of a partition: records that are committed, in order, and what can't be read.
 
-A page is one read: `READ_BYTES`, or one batch if that is longer. It is passed on in portions of at most `PORTION_RECORDS` and
-about `PORTION_BYTES`, between which others have their turn.
+A page is one read: `READ_BYTES`, or one batch if that is longer; of batches that hold many small records, or are compressed, as
+many as it takes for `PAGE_RECORDS`, since whoever asks may want only the first. It is passed on in portions of at most
+`PORTION_RECORDS` and about `PORTION_BYTES`, between which others have their turn.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from headrace.log.port import Buffer, Partition
 from headrace.record import BatchError, CorruptBatch, Record, decode_batch, read_header
 
 READ_BYTES = 256 * 1024
+PAGE_RECORDS = 2048
 PORTION_RECORDS = 256
 PORTION_BYTES = 128 * 1024
 MAX_BATCH_RECORDS = 500_000  # a compressed batch of a megabyte could be made to hold millions
@@ -44,17 +46,19 @@ class Portion:
             self.next_offset = end
 
 
-async def read_page(partition: Partition, offset: int, max_bytes: int = READ_BYTES) -> list[Portion]:
+async def read_page(
+    partition: Partition, offset: int, max_bytes: int = READ_BYTES, enough: int = PAGE_RECORDS
+) -> list[Portion]:
     """Raises LogError. Empty if there is nothing to read."""
     data: Buffer | Awaitable[Buffer] = partition.read(offset, max_bytes, committed=True)
     if isinstance(data, Awaitable):
         data = await data
-    return list(_portions(data, partition, offset))
+    return list(_portions(data, partition, offset, enough))
 
 
-def _portions(data: Buffer, partition: Partition, offset: int) -> Iterator[Portion]:
+def _portions(data: Buffer, partition: Partition, offset: int, enough: int) -> Iterator[Portion]:
     portion = Portion(offset)
-    size = 0
+    size = taken = 0
     for extent, batch in found_in(data, partition, committed=True):
         if extent.readable:
             try:
@@ -76,7 +80,10 @@ def _portions(data: Buffer, partition: Partition, offset: int) -> Iterator[Porti
                 portion.records.append(record)
                 portion.next_offset = record.offset + 1
                 size += len(record.value or b"") + len(record.key or b"")
+                taken += 1
         portion.next_offset = max(portion.next_offset, extent.last + 1)
+        if taken >= enough:
+            break
     if portion.next_offset > offset:
         yield portion
 

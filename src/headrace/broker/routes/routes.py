@@ -13,6 +13,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from headrace.broker.audit import About, audited
+from headrace.broker.routes.changing import check_change
 from headrace.broker.routes.circles import circle_of
 from headrace.broker.routes.definition import RouteDefinition
 from headrace.broker.routes.ends.topic import TopicTarget
@@ -27,6 +28,7 @@ from headrace.broker.routes.errors import (
 from headrace.broker.routes.making import make_run, makers_inside
 from headrace.broker.routes.ports import Surroundings
 from headrace.broker.routes.positions import Place, Positions
+from headrace.broker.routes.refreshing import Refreshing
 from headrace.broker.routes.replaying import Replay
 from headrace.broker.routes.route import Route, State
 from headrace.broker.routes.shaping import check_expressions
@@ -37,10 +39,11 @@ if TYPE_CHECKING:
     from headrace.broker.groups import GroupCoordinator
     from headrace.broker.routes.ports import Run
     from headrace.broker.settings import Settings
+    from headrace.broker.spans import Spans
     from headrace.broker.topics import Topics
     from headrace.broker.traffic import Traffic
     from headrace.broker.vhosts.hosts import VirtualHosts
-    from headrace.clock import Clock, Timer
+    from headrace.clock import Clock
     from headrace.expressions.expressions import Evaluator
     from headrace.log.port import Log, Partition, Topic
 
@@ -48,7 +51,6 @@ logger = logging.getLogger("headrace.routes")
 
 MAX_ROUTES = 1000
 MAX_AT_WORK = 8
-LONGEST_REFRESH_S = 3600.0
 AGAIN_S = 10.0  # after what could not be made or written
 
 
@@ -72,24 +74,23 @@ class Routes:
         traffic: dict[str, Traffic],
         evaluator: Evaluator,
         visitors: Evaluator,
+        spans: Spans | None = None,
     ) -> None:
         slots = asyncio.Semaphore(MAX_AT_WORK)
         after_sync = vhosts.turns.after_sync
         self.surroundings = Surroundings(
-            log, clock, settings, topics, groups, vhosts, after_sync, slots, traffic, evaluator, visitors, self.disable
+            log, clock, settings, topics, groups, vhosts, after_sync, slots, traffic, evaluator, visitors, self.disable, spans
         )
         self.makers = makers_inside()
         self._log = log
         self._clock = clock
-        self._settings = settings
         self._topics = topics
         self._groups = groups
         self._vhosts = vhosts
         self._changes = asyncio.Lock()
         self._routes: dict[str, Route] = {}
         self._table: RouteTable | None = None
-        self._refresh_timer: Timer | None = None
-        self._refreshing: asyncio.Task[None] | None = None
+        self._refreshing = Refreshing(self, clock, settings)
         self._tasks: set[asyncio.Task[None]] = set()
 
     def __iter__(self) -> Iterator[Route]:
@@ -114,7 +115,7 @@ class Routes:
         self._topics.on_delete.append(self._topic_went)
         for route in self:
             self._begin(route)
-        self._begin_refresh()
+        self._refreshing.begin()
 
     async def stop(self) -> None:
         """Commits where each of them stands, as long as the log takes it."""
@@ -123,36 +124,13 @@ class Routes:
 
     def close(self) -> None:
         """At once."""
-        if self._refresh_timer is not None:
-            self._refresh_timer.cancel()
-        if self._refreshing is not None:
-            self._refreshing.cancel()
+        self._refreshing.close()
         for task in self._tasks:
             task.cancel()
         for route in self._routes.values():
             route.close()
         self.surroundings.evaluator.close()
         self.surroundings.visitors.close()
-
-    def _begin_refresh(self) -> None:
-        """Keeps positions from expiring: those of routes that are paused or have nothing to do."""
-        retention_s = self._settings.get_int("offsets.retention.minutes") * 60
-        every_s = min(LONGEST_REFRESH_S, retention_s / 4)
-        self._refresh_timer = self._clock.call_later(every_s, self._begin_refresh)
-        if self._refreshing is None or self._refreshing.done():
-            before_ms = self._clock.now_ms() - round(every_s * 1000)
-            self._refreshing = asyncio.get_running_loop().create_task(self._refresh(before_ms))
-
-    async def _refresh(self, before_ms: int) -> None:
-        for route in self:
-            topic = route.topic
-            if topic is not None and not route.definition.inbound:
-                try:
-                    await route.positions.refresh(topic, before_ms)
-                    if route.replay is not None:
-                        await route.replay.positions.refresh(topic, before_ms)
-                except RouteError as error:
-                    logger.warning("route '%s': %s", route.definition.name, error)
 
     # --- changes
 
@@ -169,20 +147,7 @@ class Routes:
                 self.makers.checks[definition.target.kind](definition)
             if there is None:
                 return await self._create(definition, start or Place()), True
-            if there.definition.target.kind != definition.target.kind and there.definition.target.kind in self.makers.forget:
-                raise RouteConflict(
-                    f"route '{definition.name}' goes to {there.definition.target.label}, and some records may wait for another "
-                    "attempt: delete it first, or take another name"
-                )
-            if there.definition.inbound != definition.inbound:
-                raise RouteConflict(f"route '{definition.name}' goes the other way: delete it first, or take another name")
-            if there.definition.topic != definition.topic and not definition.inbound:
-                raise RouteConflict(
-                    f"route '{definition.name}' reads topic '{there.definition.topic}', and its position belongs to that: "
-                    "delete it first, or take another name"
-                )
-            if there.replay is not None and definition.target.kind in self.makers.runs:
-                raise RouteConflict(f"route '{definition.name}' delivers a period once more: wait for its end, or cancel it")
+            check_change(there, definition, self.makers)
             if there.definition != definition:
                 await self._redefine(there, definition)
             return there, False

@@ -32,6 +32,7 @@ from headrace.log.errors import LogError, OffsetOutOfRange
 if TYPE_CHECKING:
     from headrace.broker.routes.counts import Counts
     from headrace.broker.routes.destination import Destination
+    from headrace.broker.routes.hops import Hops
     from headrace.broker.routes.positions import Positions
     from headrace.broker.routes.replaying import Replay
     from headrace.broker.routes.shaping import Shape
@@ -62,6 +63,7 @@ class Transfer:
         shape: Shape | None = None,
         replay: Replay | None = None,
         replayed: Callable[[], None] = lambda: None,
+        hops: Hops | None = None,
     ) -> None:
         self._definition = definition
         self._topic = topic
@@ -75,6 +77,7 @@ class Transfer:
         self._after_sync = after_sync
         self._slots = slots
         self._shape = shape
+        self._hops = hops  # spans, where somebody collects them
         self._ready: dict[Cursor, None] = {}  # in the order in which they have their turn
         self._awake = asyncio.Event()
         self._unsynced = 0
@@ -259,7 +262,10 @@ class Transfer:
             shaped = await self._shape.apply(records, index)
         delivery = Delivery(0)
         if shaped.records and not self.closed and cursor.restarts == restarts:
-            delivery = await self._destination.deliver(shaped.records, index)
+            if self._hops is None:
+                delivery = await self._destination.deliver(shaped.records, index)
+            else:
+                delivery = await self._hops.deliver(self._destination, shaped.records, index)
         if self.closed or cursor.restarts != restarts:
             return Delivery(0)
         reached, delivery = _reached(portion, shaped, delivery)

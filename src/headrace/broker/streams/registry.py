@@ -9,9 +9,11 @@ Views of such topics are made when they are asked for. The last `MAX_VIEWS` are 
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import suppress
+from heapq import merge
 from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
@@ -109,11 +111,17 @@ class Registry:
                 return self.find(account, region, topic.name)
         return None
 
-    def names(self, account: str, region: str) -> list[str]:
-        """Sorted."""
-        found = {stream.name for stream in self.own(account, region)}
-        found.update(topic.name for topic in self._topics.all() if self._is_free(topic))
-        return sorted(found)
+    def names(self, account: str, region: str, after: str = "") -> Iterator[str]:
+        """In their order, those behind a name: what is not taken costs nothing. Nothing may come or go meanwhile."""
+        own = sorted(stream.name for stream in self.own(account, region) if stream.name > after)
+        topics = self._topics.names.in_order()
+        behind = map(topics.__getitem__, range(bisect_right(topics, after), len(topics)))
+        free = (name for name in behind if (topic := self._topics.get(name)) is not None and self._is_free(topic))
+        last = ""
+        for name in merge(own, free):
+            if name != last:
+                last = name
+                yield name
 
     @property
     def own_count(self) -> int:

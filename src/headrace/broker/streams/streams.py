@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Mapping
+from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from headrace.broker.audit import About, audited
@@ -72,9 +73,9 @@ class Streams(Alterations):
     def find_id(self, account: str, region: str, stream_id: str) -> Stream | None:
         return self._registry.find_id(account, region, stream_id)
 
-    def names(self, account: str, region: str) -> list[str]:
-        """Of all streams that are seen there, sorted."""
-        return self._registry.names(account, region)
+    def names(self, account: str, region: str, after: str = "", most: int | None = None) -> list[str]:
+        """Of all streams that are seen there, sorted: those behind a name, at most so many."""
+        return list(islice(self._registry.names(account, region, after), most))
 
     @property
     def stored_count(self) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 
 from headrace.cli.demo_feeds.amqp_link import AmqpError
@@ -20,9 +21,7 @@ JOIN_S = 5.0
 _EXPECTED = (AmqpError, ClientError, KinesisError, ManagementError, OSError)
 
 
-class Background:
-    """Made by a subclass with `_work`, which returns when `ended` is set."""
-
+class Background(ABC):
     name = ""
     protocol = ""
 
@@ -49,8 +48,9 @@ class Background:
     def count(self, what: str, number: int = 1) -> None:
         self.counts[what] = self.counts.get(what, 0) + number
 
+    @abstractmethod
     def _work(self) -> None:
-        raise NotImplementedError
+        """Returns when `ended` is set."""
 
     def _run(self) -> None:
         while not self.ended.is_set():

@@ -13,7 +13,8 @@ from nicegui import ui
 from headrace.console.access import ServerError
 from headrace.console.browsing import Browsing, EventPage
 from headrace.console.frame import Page, View
-from headrace.console.parts.pieces import as_json, plain, shown_rows, table
+from headrace.console.parts.asking import a_dialog
+from headrace.console.parts.pieces import as_json, facts, members, shown_rows, table
 from headrace.console.parts.states import show_empty
 from headrace.console.parts.values import time_text
 from headrace.console.pipeline_states import value_of
@@ -30,7 +31,8 @@ _COLUMNS = (
     ("peer", "From", "left"),
     ("action", "What", "left"),
     ("subject", "To what", "left"),
-    ("result", "Result", "left"),
+    ("result", "Result", "state"),
+    ("reason", "Why", "left"),
 )
 
 
@@ -49,8 +51,7 @@ class _Trail:
         self._entries: dict[str, dict[str, Any]] = {}  # by place, the newest first
         self._text = ui.input("Contains", value=view.query.get("filter", ""), on_change=self._filtered)
         self._text.props("dense outlined clearable debounce=300").classes("w-72")
-        self._table = table(_COLUMNS)
-        self._table.on("row-click", lambda event: self._open(event.args[1]["id"]))
+        self._table = table(_COLUMNS, opened=lambda row: self._open(row["id"]))
         hint = "Changes to topics, queues, users, routes and streams are written down here while headrace.audit.enable is true."
         self._empty = show_empty("Nothing was changed yet, or nothing like that", hint, icon="fact_check")
         self._older = ui.button("Older", icon="history", on_click=lambda: view.change(self._go_older())).props("flat dense")
@@ -114,22 +115,21 @@ class _Trail:
         entry = self._entries.get(place)
         if entry is None:
             return
-        with ui.dialog() as dialog, ui.card().classes("w-full max-w-3xl"):
-            ui.label(f"Entry {place}").classes("text-lg").props('role="heading" aria-level="2"')
-            plain(as_json(entry))
+        with a_dialog(f"Entry {place}", classes="w-full max-w-3xl") as dialog:
+            facts(members(entry), columns="")
             ui.button("Close", on_click=dialog.close).props("flat").classes("self-end")
-        dialog.open()
 
 
-def _row(place: str, entry: dict[str, Any]) -> dict[str, str]:
+def _row(place: str, entry: dict[str, Any]) -> dict[str, Any]:
     moment = entry.get("time_ms")
     shown = {name: str(entry.get(name) or "") for name in ("user", "protocol", "peer", "action", "subject", "result")}
     reason = entry.get("reason")
     return {
         "id": place,
+        "opens": True,
         "time": time_text(moment if isinstance(moment, int | float) else None),
         **shown,
-        "result": shown["result"] + (f": {reason}" if reason else ""),
+        "reason": str(reason or ""),
     }
 
 

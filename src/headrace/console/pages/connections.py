@@ -10,8 +10,8 @@ from headrace.console.access import ServerError, part
 from headrace.console.frame import Page, View
 from headrace.console.parts.asking import ask_name
 from headrace.console.parts.listing import Column, Listing, Row
-from headrace.console.parts.pieces import facts, shown_rows, table
-from headrace.console.parts.values import count_text, size_text, time_text
+from headrace.console.parts.pieces import Redrawn, facts, shown_rows, table
+from headrace.console.parts.values import age_text, count_text, size_text, time_text
 
 LIMIT = 50
 POLL_S = 2.0
@@ -22,17 +22,18 @@ _COLUMNS = (
     Column("peer", "From"),
     Column("client", "Client"),
     Column("user", "User"),
-    Column("state", "State"),
-    Column("since", "Since"),
+    Column("state", "State", state=True),
+    Column("since", "For", "right"),
     Column("in", "In", "right"),
     Column("out", "Out", "right"),
+    Column("requests", "Requests", "right"),
     Column("channels", "Channels", "right"),
 )
 
 
 async def connections(view: View) -> None:
     view.title("Connections")
-    counts = ui.label("").classes("opacity-70").props('role="status"')
+    counts = ui.label("").classes("headrace-soft").props('role="status"')
 
     async def fetch(text: str, after: str | None) -> tuple[list[Row], str | None]:
         params = {"limit": LIMIT, "after": after, "text": text or None, "protocol": protocol.value or None}
@@ -61,9 +62,10 @@ def _row(one: dict[str, Any]) -> Row:
         "client": one.get("client") or one.get("client_id") or "",
         "user": one.get("user") or "",
         "state": one.get("state") or "",
-        "since": time_text(one.get("since_ms")),
+        "since": age_text(one.get("since_ms")),
         "in": size_text(one.get("received_bytes")),
         "out": size_text(one.get("sent_bytes")),
+        "requests": count_text(one.get("requests")),
         "channels": count_text(one.get("channels")),
         "link": f"/connections/{part(one['id'])}",
     }
@@ -93,7 +95,7 @@ async def connection(view: View) -> None:
         if not view.read_only:
             ui.button("Close connection", icon="link_off", color="negative", on_click=ask_close).props("flat no-caps")
     gone.visible = False
-    shown = ui.column().classes("w-full")
+    shown = Redrawn("w-full")
     channels = _channel_table() if one["protocol"] == "amqp" else None
 
     async def refresh() -> None:
@@ -104,11 +106,9 @@ async def connection(view: View) -> None:
                 raise
             gone.visible = True
             return
-        shown.clear()
-        with shown:
-            _facts(now)
+        shown.show(now, lambda: _facts(now))
         if channels is not None:
-            shown_rows(channels, [_channel_row(each) for each in await _channels(view, now)])
+            shown_rows(channels, [_channel_row(each) for each in now.get("channel_list", [])[:MOST_CHANNELS]])
 
     view.every(POLL_S, refresh)
 
@@ -131,12 +131,6 @@ def _facts(one: dict[str, Any]) -> None:
     )
 
 
-async def _channels(view: View, one: dict[str, Any]) -> list[dict[str, Any]]:
-    host, _, port = one["peer"].rpartition(":")
-    found = await view.access.get("/api/channels", {"page": 1, "page_size": MOST_CHANNELS, "name": f"{host}:{port} ->"})
-    return list(found["items"])
-
-
 def _channel_table() -> ui.table:
     return table(
         [
@@ -145,6 +139,8 @@ def _channel_table() -> ui.table:
             ("unacked", "Unacked", "right"),
             ("prefetch", "Prefetch", "right"),
             ("unconfirmed", "Unconfirmed", "right"),
+            ("published", "Published", "right"),
+            ("delivered", "Delivered", "right"),
             ("mode", "Mode", "left"),
         ],
         title="Channels",
@@ -152,14 +148,17 @@ def _channel_table() -> ui.table:
 
 
 def _channel_row(each: dict[str, Any]) -> dict[str, Any]:
+    in_all = f" ({count_text(each['global_prefetch'])} in all)" if each["global_prefetch"] else ""
     return {
-        "id": each["name"],
+        "id": each["number"],
         "number": each["number"],
-        "consumers": count_text(each.get("consumer_count")),
-        "unacked": count_text(each.get("messages_unacknowledged")),
-        "prefetch": count_text(each.get("prefetch_count")),
-        "unconfirmed": count_text(each.get("messages_unconfirmed")),
-        "mode": "transactions" if each.get("transactional") else "confirms" if each.get("confirm") else "",
+        "consumers": count_text(each["consumers"]),
+        "unacked": count_text(each["unacked"]),
+        "prefetch": count_text(each["prefetch"]) + in_all,
+        "unconfirmed": count_text(each["unconfirmed"]),
+        "published": count_text(each["published"]),
+        "delivered": count_text(each["delivered"]),
+        "mode": each["mode"],
     }
 
 

@@ -8,8 +8,9 @@ from nicegui import ui
 
 from headrace.console.access import part
 from headrace.console.frame import Page, View
+from headrace.console.parts.asking import a_dialog, answers
 from headrace.console.parts.listing import Column, Listing, Row
-from headrace.console.parts.messages import DEFAULT_EXCHANGE, dialog_title, table_of
+from headrace.console.parts.messages import DEFAULT_EXCHANGE, table_of
 
 LIMIT = 50
 TYPES = ("direct", "fanout", "topic", "headers", "x-consistent-hash", "x-modulus-hash", "x-random", "x-delayed-message")
@@ -69,17 +70,13 @@ def _ask_new(view: View) -> None:
         ):
             view.go(exchange_link(vhost.value or "/", name.value or ""))
 
-    with ui.dialog() as dialog, ui.card().classes("w-96"):
-        dialog_title("New exchange")
+    with a_dialog("New exchange") as dialog:
         name = ui.input("Name").classes("w-full").props("autofocus autocomplete=off")
         vhost = ui.input("Virtual host", value="/").classes("w-full").props("autocomplete=off")
         kind = ui.select(list(TYPES), value="topic", label="Type").classes("w-full")
         alternate = ui.input("Alternate exchange (optional)").classes("w-full").props("autocomplete=off")
         more = ui.textarea("More arguments (JSON, optional)").classes("w-full").props("rows=2")
-        with ui.row().classes("w-full justify-end"):
-            ui.button("Cancel", on_click=dialog.close).props("flat")
-            ui.button("Declare", on_click=make)
-    dialog.open()
+        answers(dialog, "Declare", make)
 
 
 PAGES = [Page("/exchanges", "Exchanges", exchanges, icon="call_split", group="Queues")]

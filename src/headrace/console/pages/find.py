@@ -123,7 +123,7 @@ def _show(kind: Kind, found: list[Found], more: bool, text: str) -> None:
             with ui.row().classes("items-baseline gap-2"):
                 ui.link(one.name, one.link).classes("break-all")
                 if one.note:
-                    ui.label(one.note).classes("text-xs opacity-70")
+                    ui.label(one.note).classes("text-xs headrace-soft")
         if more:
             ui.link("More of them", f"{kind.link}?filter={part(text)}").classes("text-sm")
 

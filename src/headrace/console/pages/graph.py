@@ -12,6 +12,9 @@ from nicegui import ui
 
 from headrace.console.access import part
 from headrace.console.frame import Page, View
+from headrace.console.look import series
+from headrace.console.pages.graph_layout import Place, places
+from headrace.console.parts.charts import drawn, tooltip
 from headrace.console.parts.pieces import shown_rows, table
 from headrace.console.parts.states import show_empty
 
@@ -19,13 +22,14 @@ LIMIT = 150
 POLL_S = 5.0
 MOST_VHOSTS = 500
 _KINDS = {
-    "exchange": ("Exchange", "#0b6e99", "diamond"),
-    "queue": ("Queue", "#2e7d32", "roundRect"),
-    "topic": ("Topic", "#b45309", "circle"),
-    "outside": ("Outside", "#6b7280", "triangle"),
+    "exchange": ("Exchange", series(0), "diamond"),
+    "queue": ("Queue", series(2), "roundRect"),
+    "topic": ("Topic", series(1), "circle"),
+    "outside": ("Outside", series(7), "triangle"),
 }
 _LINES = {"binding": "solid", "alternate": "dashed", "dead-letter": "dotted", "stream": "solid", "route": "solid"}
-_COLORS = {"alternate": "#6b7280", "dead-letter": "#c62828", "stream": "#b45309", "route": "#7c3aed"}
+_COLORS = {"alternate": series(7), "dead-letter": series(4), "stream": series(1), "route": series(3)}
+_INK, _SOFT = "var(--hr-ink)", "var(--hr-soft)"
 
 
 async def graph(view: View) -> None:
@@ -37,16 +41,20 @@ async def graph(view: View) -> None:
         prefix = ui.input("Names begin with", value=view.query.get("prefix", "")).props(
             "dense outlined clearable debounce=300 autocomplete=off"
         )
-        more = ui.label("There is more than is drawn: narrow it down by a prefix.").classes(
-            "text-orange-800 dark:text-orange-300"
-        )
+        more = ui.label("There is more than is drawn: narrow it down by a prefix.").classes("headrace-soft")
     more.visible = False
-    chart = ui.echart(_options(), on_point_click=lambda event: _open(view, str(vhost.value), event.data)).classes("w-full")
-    chart.style("height: 65vh").props('aria-label="Routing graph"')
+    with ui.card().classes("w-full p-2 overflow-x-auto").props("tabindex=0") as card:
+        chart = drawn(
+            _options(),
+            "Exchanges, queues and topics with what leads from one to another. The same is in the list below.",
+            height="65vh",
+            on_point_click=lambda event: _open(view, str(vhost.value), event.data),
+        )
+        chart.style("min-width: 640px")
     empty = show_empty("Nothing to draw", "headrace exchange declare shop -t topic\nheadrace binding create shop work -k '#'")
     empty.visible = False
     with ui.expansion("As a list").classes("w-full"):
-        edges = table([("from", "From", "left"), ("kind", "", "left"), ("label", "By", "left"), ("to", "To", "left")])
+        edges = table([("from", "From", "left"), ("kind", "What", "left"), ("label", "By", "left"), ("to", "To", "left")])
     shown: list[Any] = []
 
     async def refresh() -> None:
@@ -54,7 +62,7 @@ async def graph(view: View) -> None:
             f"/v1/vhosts/{part(str(vhost.value))}/graph", {"prefix": prefix.value or None, "limit": LIMIT}
         )
         more.visible = not said["complete"]
-        chart.visible, empty.visible = bool(said["nodes"]), not said["nodes"]
+        card.visible, empty.visible = bool(said["nodes"]), not said["nodes"]
         if shown and shown[0] == said:
             return
         shape = _shape(said)
@@ -62,9 +70,10 @@ async def graph(view: View) -> None:
         shown[:] = [said]
         shown_rows(edges, [_edge_row(edge) for edge in said["edges"]])
         if moved or any(node["messages"] is not None for node in said["nodes"]):
-            series = chart.options["series"][0]
-            series["data"] = [_node(node) for node in said["nodes"]]
-            series["links"] = [_link(edge) for edge in said["edges"]]
+            drawing = chart.options["series"][0]
+            at = places([node["id"] for node in said["nodes"]], [(edge["source"], edge["target"]) for edge in said["edges"]])
+            drawing["data"] = [_node(node, at[node["id"]]) for node in said["nodes"]]
+            drawing["links"] = [_link(edge) for edge in said["edges"]]
             chart.update()
 
     async def chosen() -> None:
@@ -78,23 +87,20 @@ async def graph(view: View) -> None:
 
 def _options() -> dict[str, Any]:
     return {
-        "tooltip": {"renderMode": "richText"},
-        "legend": {"data": [label for label, _, _ in _KINDS.values()], "top": 0},
+        "tooltip": {**tooltip("item"), "renderMode": "richText"},
+        "legend": {"data": [label for label, _, _ in _KINDS.values()], "top": 0, "textStyle": {"color": _SOFT}},
         "animationDuration": 300,
-        "aria": {"enabled": True},
         "series": [
             {
                 "type": "graph",
-                "layout": "force",
+                "layout": "none",
                 "roam": True,
-                "draggable": True,
-                "force": {"repulsion": 260, "edgeLength": [70, 160], "gravity": 0.08},
                 "categories": [{"name": label, "itemStyle": {"color": color}} for label, color, _ in _KINDS.values()],
                 "label": {
                     "show": True,
                     "position": "bottom",
                     "fontSize": 11,
-                    "color": "inherit",
+                    "color": _INK,
                     "width": 160,
                     "overflow": "truncate",
                 },
@@ -103,12 +109,13 @@ def _options() -> dict[str, Any]:
                 "edgeLabel": {
                     "show": True,
                     "fontSize": 10,
-                    "color": "#808080",
+                    "color": _SOFT,
                     "formatter": "{c}",
                     "width": 120,
                     "overflow": "truncate",
                 },
-                "lineStyle": {"width": 1.5, "curveness": 0.1},
+                "lineStyle": {"width": 1.5, "curveness": 0.1, "color": _SOFT, "opacity": 0.8},
+                "emphasis": {"disabled": True},
                 "data": [],
                 "links": [],
             }
@@ -121,7 +128,7 @@ def _shape(said: dict[str, Any]) -> tuple[Any, ...]:
     return [node["id"] for node in said["nodes"]], [(edge["source"], edge["target"]) for edge in said["edges"]]
 
 
-def _node(node: dict[str, Any]) -> dict[str, Any]:
+def _node(node: dict[str, Any], at: Place) -> dict[str, Any]:
     label, color, symbol = _KINDS[node["kind"]]
     text = node["name"] or "(default)"
     if node["messages"]:
@@ -129,6 +136,8 @@ def _node(node: dict[str, Any]) -> dict[str, Any]:
     return {
         "id": node["id"],
         "name": text,
+        "x": at[0],
+        "y": at[1],
         "value": f"{label} {node['type']}{' (not there)' if node['missing'] else ''}".strip(),
         "category": list(_KINDS).index(node["kind"]),
         "symbol": symbol,

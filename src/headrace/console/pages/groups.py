@@ -15,7 +15,7 @@ LIMIT = 50
 _COLUMNS = (
     Column("group", "Group"),
     Column("type", "Type"),
-    Column("state", "State"),
+    Column("state", "State", state=True),
     Column("members", "Members", "right"),
     Column("lag", "Records behind", "right"),
 )

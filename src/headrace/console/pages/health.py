@@ -66,7 +66,7 @@ async def health(view: View) -> None:
     with ui.row().classes("gap-2"):
         ui.button("Support bundle", icon="download", on_click=lambda: _download(view)).props("outline")
         ui.label("A zip with settings, metrics, logs and what there is, without secrets and records.").classes(
-            "opacity-70 self-center"
+            "headrace-soft self-center"
         )
     _Log(view)
 
@@ -76,7 +76,7 @@ def _show(said: dict[str, Any]) -> None:
     with ui.row().classes("items-center gap-2"):
         state_badge("ready" if ready else "error")
         ui.label("Takes writes" if ready else f"Writes are refused: {said['health']['reason']}").classes("break-all")
-    facts({"version": said["version"], "up": duration_text(said["uptime_s"]), **said.get("listeners", {})})
+    facts({"Version": said["version"], "Up for": duration_text(said["uptime_s"]), **said.get("listeners", {})})
     for item in said["attention"]:
         with ui.row().classes("items-center gap-2"):
             state_badge(item["severity"])
@@ -105,7 +105,7 @@ class _Log:
             self._text = ui.input("Contains", value=view.query.get("text", ""), on_change=self._changed)
             self._text.props("dense outlined clearable debounce=300")
             self._follow = ui.switch("Follow", value=True)
-        self._lines = ui.column().classes("w-full gap-0 rounded border border-gray-500/30 p-2").props('role="log"')
+        self._lines = ui.column().classes("w-full gap-0 headrace-box p-2").props('role="log"')
         view.every(POLL_S, self._poll)
 
     async def _changed(self) -> None:
@@ -124,18 +124,18 @@ class _Log:
         self._lines.clear()
         with self._lines:
             if not said["lines"]:
-                ui.label("No line is like that").classes("opacity-70")
+                ui.label("No line is like that").classes("headrace-soft")
             for line in reversed(said["lines"]):
                 _show_line(line)
 
 
 def _show_line(line: dict[str, Any]) -> None:
     bad = line["level"] in ("error", "critical")
-    color = "text-negative" if bad else "text-orange-9" if line["level"] == "warning" else ""
+    color = "text-negative" if bad else "text-warning" if line["level"] == "warning" else ""
     text = f"{time_text(line['time_ms'])}  {line['level']:<8} {line['logger']}: {line['message']}"
     ui.label(text).classes(f"font-mono text-xs whitespace-pre-wrap break-all w-full {color}")
     if line["error"]:
-        ui.label(line["error"]).classes("font-mono text-xs whitespace-pre-wrap break-all w-full opacity-80 pl-6")
+        ui.label(line["error"]).classes("font-mono text-xs whitespace-pre-wrap break-all w-full headrace-soft pl-6")
 
 
 PAGES = [Page("/health", "Health and logs", health, icon="monitor_heart", group="Server")]

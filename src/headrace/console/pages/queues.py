@@ -9,8 +9,9 @@ from nicegui import ui
 
 from headrace.console.access import part
 from headrace.console.frame import Page, View
+from headrace.console.parts.asking import a_dialog, answers
 from headrace.console.parts.listing import Column, Listing, Row
-from headrace.console.parts.messages import dialog_title, table_of
+from headrace.console.parts.messages import table_of
 from headrace.console.parts.values import count_text, rate_text
 
 LIMIT = 50
@@ -119,17 +120,13 @@ def _ask_new(view: View) -> None:
         if await view.change(view.access.put(where, body), f"Queue {name.value} is there"):
             view.go(queue_link(vhost.value or "/", name.value or ""))
 
-    with ui.dialog() as dialog, ui.card().classes("w-96"):
-        dialog_title("New queue")
+    with a_dialog("New queue") as dialog:
         name = ui.input("Name").classes("w-full").props("autofocus autocomplete=off")
         vhost = ui.input("Virtual host", value="/").classes("w-full").props("autocomplete=off")
         kind = ui.select(list(TYPES), value="classic", label="Type").classes("w-full")
         dead = ui.input("Dead letters go to the queue (optional)").classes("w-full").props("autocomplete=off")
         more = ui.textarea("More arguments (JSON, optional)", placeholder='{"x-max-length": 1000}').classes("w-full")
-        with ui.row().classes("w-full justify-end"):
-            ui.button("Cancel", on_click=dialog.close).props("flat")
-            ui.button("Declare", on_click=make)
-    dialog.open()
+        answers(dialog, "Declare", make)
 
 
 PAGES = [Page("/queues", "Queues", queues, icon="inbox", group="Queues")]

@@ -9,6 +9,7 @@ from nicegui import ui
 
 from headrace.console.access import part
 from headrace.console.frame import Page, View
+from headrace.console.parts.asking import a_dialog, answers
 from headrace.console.parts.listing import Column, Listing, Row
 from headrace.console.parts.values import count_text, rate_text
 
@@ -18,7 +19,7 @@ _COLUMNS = (
     Column("name", "Route"),
     Column("from", "From"),
     Column("to", "To"),
-    Column("state", "State"),
+    Column("state", "State", state=True),
     Column("lag", "Lag", "right"),
     Column("rate", "Delivered", "right"),
     Column("dead", "Dead letters", "right"),
@@ -44,7 +45,7 @@ class Rates:
 
 async def routes(view: View) -> None:
     view.title("Routes")
-    ui.label("A route takes what is in a topic elsewhere, or brings what is elsewhere into a topic.").classes("opacity-70")
+    ui.label("A route takes what is in a topic elsewhere, or brings what is elsewhere into a topic.").classes("headrace-soft")
     rates = Rates()
 
     async def fetch(pattern: str, after: str | None) -> tuple[list[Row], str | None]:
@@ -106,19 +107,15 @@ def _ask_new(view: View) -> None:
         if await view.change(view.access.put(f"/v1/routes/{part(name.value or '')}", body), f"Route {name.value} is there"):
             view.go(f"/routes/{part(name.value or '')}")
 
-    with ui.dialog() as dialog, ui.card().classes("w-96"):
-        ui.label("New route").classes("text-lg").props('role="heading" aria-level="2"')
+    with a_dialog("New route") as dialog:
         name = ui.input("Name").classes("w-full").props("autofocus autocomplete=off")
         topic = ui.input("From topic").classes("w-full").props("autocomplete=off")
         kind = ui.select(KINDS, value="topic", label="To").classes("w-full")
         target = ui.input("Name of the topic or exchange, or URL").classes("w-full").props("autocomplete=off")
         expression = ui.input("Filter (CEL)", placeholder="value.total > 100").classes("w-full").props("autocomplete=off")
         start = ui.select(["earliest", "latest"], value="earliest", label="Begins at").classes("w-full")
-        ui.label("Everything else can be given with headrace route create, or over HTTP.").classes("text-xs opacity-70")
-        with ui.row().classes("w-full justify-end"):
-            ui.button("Cancel", on_click=dialog.close).props("flat")
-            ui.button("Create", on_click=make)
-    dialog.open()
+        ui.label("Everything else can be given with headrace route create, or over HTTP.").classes("text-xs headrace-soft")
+        answers(dialog, "Create", make)
 
 
 def _destination(kind: str, target: str) -> dict[str, str]:

@@ -7,7 +7,8 @@ from typing import Any
 from nicegui import ui
 
 from headrace.console.frame import Page, View
-from headrace.console.parts.pieces import plain
+from headrace.console.parts.asking import a_dialog
+from headrace.console.parts.pieces import plain, state_badge
 
 LIMIT = 100
 _SOURCES = {"default": "default", "start": "given at the start", "changed": "changed since"}
@@ -50,7 +51,7 @@ class _Settings:
         self._rows.clear()
         with self._rows:
             if not said["settings"]:
-                ui.label("No setting is like that").classes("opacity-80")
+                ui.label("No setting is like that").classes("headrace-soft")
             for setting in said["settings"]:
                 self._show(setting)
 
@@ -68,15 +69,15 @@ class _Settings:
         with ui.card().classes("w-full gap-1 p-3").props("flat bordered"):
             with ui.row().classes("w-full items-center gap-2"):
                 ui.label(setting["name"]).classes("font-mono font-medium break-all")
-                ui.badge(_SOURCES.get(setting["source"], setting["source"]), color="grey-8")
+                state_badge(_SOURCES.get(setting["source"], setting["source"]), "plain")
                 if not setting["effective"]:
-                    ui.badge("no effect here", color="deep-orange-10")
+                    state_badge("no effect here", "middling")
                 ui.space()
                 if setting["dynamic"] and not self._view.read_only:
                     button = ui.button("Change", icon="edit", on_click=lambda: self._ask(setting)).props("flat dense no-caps")
                     button.props(f'aria-label="Change {setting["name"]}"')
             ui.label(_value(setting, "value")).classes("font-mono text-sm break-all")
-            ui.label(setting["description"]).classes("text-sm opacity-80")
+            ui.label(setting["description"]).classes("text-sm headrace-soft")
 
     def _ask(self, setting: dict[str, Any]) -> None:
         name = setting["name"]
@@ -93,20 +94,18 @@ class _Settings:
         async def undo() -> None:
             await send(None)
 
-        with ui.dialog() as dialog, ui.card().classes("w-full max-w-xl gap-2"):
-            ui.label(name).classes("text-lg break-all").props('role="heading" aria-level="2"')
-            ui.label(setting["description"]).classes("opacity-80")
-            ui.label(f"Type: {setting['type']}. Without being set:").classes("text-sm opacity-70")
+        with a_dialog(name, classes="w-full max-w-xl") as dialog:
+            ui.label(setting["description"]).classes("headrace-soft")
+            ui.label(f"Type: {setting['type']}. Without being set:").classes("text-sm headrace-soft")
             plain(_value(setting, "default"))
             value = ui.input("Value", value="" if setting["value"] is None else str(setting["value"])).classes("w-full")
             value.props("outlined autofocus autocomplete=off")
-            ui.label("It holds at once, and after a restart.").classes("text-sm opacity-70")
+            ui.label("It holds at once, and after a restart.").classes("text-sm headrace-soft")
             with ui.row().classes("w-full justify-end"):
                 ui.button("Cancel", on_click=dialog.close).props("flat")
                 if setting["source"] == "changed":
                     ui.button("Take the change back", icon="undo", on_click=undo).props("outline")
                 ui.button("Save", on_click=save)
-        dialog.open()
 
 
 def _value(setting: dict[str, Any], member: str) -> str:

@@ -66,14 +66,14 @@ def _show(said: dict[str, Any]) -> None:
     journal, archive = said["journal"], said["archive"]
     facts(
         {
-            "folder": said["path"],
-            "segments": f"{size_text(log)} in {count_text(said['segments'])}",
-            "the server's own tables": size_text(said["own_bytes"]),
-            "topics": f"{count_text(said['topics'])}, with {count_text(said['partitions'])} partitions",
-            "journal": f"{size_text(journal['size_bytes'])} of {size_text(journal['max_bytes'])} in {journal['files']} files",
-            "archive": "none" if archive is None else f"{size_text(archive['size_bytes'])} at {archive['url']}",
-            "durability": said["durability"],
-            "retention looks": f"every {duration_text(said['retention_check_ms'] / 1000)}",
+            "Folder": said["path"],
+            "Segments": f"{size_text(log)} in {count_text(said['segments'])}",
+            "The server's own tables": size_text(said["own_bytes"]),
+            "Topics": f"{count_text(said['topics'])}, with {count_text(said['partitions'])} partitions",
+            "Journal": f"{size_text(journal['size_bytes'])} of {size_text(journal['max_bytes'])} in {journal['files']} files",
+            "Archive": "none" if archive is None else f"{size_text(archive['size_bytes'])} at {archive['url']}",
+            "Durability": said["durability"],
+            "Retention looks": f"every {duration_text(said['retention_check_ms'] / 1000)}",
         }
     )
 
@@ -110,15 +110,15 @@ async def segments(view: View) -> None:
     ui.link("The topic", f"/topics/{part(name)}")
     facts(
         {
-            "on disk": size_text(topic["size_bytes"]),
-            "archived": size_text(topic["archived_bytes"]),
-            "segments": count_text(topic["segments"]),
-            "clean-up": topic["cleanup_policy"],
-            "kept": _kept(topic),
-            "durability": topic["durability"],
+            "On disk": size_text(topic["size_bytes"]),
+            "Archived": size_text(topic["archived_bytes"]),
+            "Segments": count_text(topic["segments"]),
+            "Clean-up": topic["cleanup_policy"],
+            "Kept": _kept(topic),
+            "Durability": topic["durability"],
         }
     )
-    ui.label("Retention forgets whole segments, never the one that is written.").classes("opacity-70")
+    ui.label("Retention forgets whole segments, never the one that is written.").classes("headrace-soft")
 
     async def fetch(_: str, after: str | None) -> tuple[list[Row], str | None]:
         params = {"limit": LIMIT, "after": after, "partition": _number(view.query.get("partition"))}

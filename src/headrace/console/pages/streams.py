@@ -1,11 +1,13 @@
 """Kinesis streams: the list, and making one. Every topic is a stream, so they are all here.
 
-The list is Kinesis's own. What each stream has is asked for only of those that are shown, `AT_ONCE` at a time.
+The list is Kinesis's own. What each stream has is asked for only of those that are shown, `AT_ONCE` at a time, and of each
+again after `KEPT_S`.
 """
 
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import Any
 
 from nicegui import ui
@@ -13,16 +15,18 @@ from nicegui import ui
 from headrace.console.access import ServerError, part
 from headrace.console.frame import Page, View
 from headrace.console.kinesis_access import KinesisAccess
+from headrace.console.parts.asking import a_dialog, answers
 from headrace.console.parts.listing import Column, Listing, Row
 from headrace.console.parts.values import count_text
 
 LIMIT = 25
 AT_ONCE = 6
+KEPT_S = 15.0
 MODES = {"PROVISIONED": "Provisioned", "ON_DEMAND": "On demand"}
 _COLUMNS = (
     Column("name", "Stream"),
     Column("made", "Made by"),
-    Column("status", "Status"),
+    Column("status", "Status", state=True),
     Column("mode", "Mode"),
     Column("shards", "Open shards", "right"),
     Column("consumers", "Consumers", "right"),
@@ -36,16 +40,24 @@ async def streams(view: View) -> None:
     kinesis = KinesisAccess(view.access, region)
     gate = asyncio.Semaphore(AT_ONCE)
 
+    known: dict[str, tuple[float, dict[str, Any]]] = {}  # until when, of those that are shown
+
     async def described(one: dict[str, Any]) -> Row:
-        async with gate:
-            try:
-                found = await kinesis.summary(one["StreamName"])
-            except ServerError:
-                found = {}  # deleted meanwhile
+        name = one["StreamName"]
+        until, found = known.get(name, (0.0, {}))
+        if time.monotonic() >= until:
+            async with gate:
+                try:
+                    found = await kinesis.summary(name)
+                except ServerError:
+                    found = {}  # deleted meanwhile
+            known[name] = time.monotonic() + KEPT_S, found
         return _row(one, found, region)
 
     async def fetch(text: str, after: str | None) -> tuple[list[Row], str | None]:
         found, following = await kinesis.streams(text, after, LIMIT)
+        for gone in known.keys() - {one["StreamName"] for one in found}:
+            del known[gone]
         return list(await asyncio.gather(*(described(one) for one in found))), following
 
     listing = Listing(
@@ -81,8 +93,7 @@ def _row(one: dict[str, Any], found: dict[str, Any], region: str) -> Row:
 
 
 def _ask_new(view: View, kinesis: KinesisAccess, listing: Listing) -> None:
-    with ui.dialog() as dialog, ui.card().classes("w-96"):
-        ui.label("New stream").classes("text-lg").props('role="heading" aria-level="2"')
+    with a_dialog("New stream") as dialog:
         name = ui.input("Name").classes("w-full").props("autofocus autocomplete=off")
         mode = ui.select(MODES, value="PROVISIONED", label="Mode").classes("w-full")
         shards = ui.number("Shards", value=1, min=1, max=10_000, precision=0).classes("w-full")
@@ -96,10 +107,7 @@ def _ask_new(view: View, kinesis: KinesisAccess, listing: Listing) -> None:
                 dialog.close()
                 await listing.refresh()
 
-        with ui.row().classes("w-full justify-end"):
-            ui.button("Cancel", on_click=dialog.close).props("flat")
-            ui.button("Create", on_click=make)
-    dialog.open()
+        answers(dialog, "Create", make)
 
 
 PAGES = [Page("/streams", "Kinesis streams", streams, icon="water", group="Streams")]

@@ -8,6 +8,7 @@ from nicegui import ui
 
 from headrace.console.access import Params, ServerError, part
 from headrace.console.frame import Page, View
+from headrace.console.parts.asking import a_dialog, answers
 from headrace.console.parts.listing import Column, Listing, Row
 from headrace.console.parts.values import count_text, size_text
 
@@ -76,17 +77,13 @@ def _ask_new(view: View, listing: Listing) -> None:
         ui.notify(f"Topic {body['name']} is there", type="positive")
         await listing.refresh()
 
-    with ui.dialog() as dialog, ui.card().classes("w-[28rem] gap-3"):
-        ui.label("New topic").classes("text-lg").props('role="heading" aria-level="2"')
+    with a_dialog("New topic", classes="w-[28rem]") as dialog:
         name = ui.input("Name").classes("w-full").props("autofocus autocomplete=off")
         partitions = ui.number("Partitions", value=1, min=1, max=100_000, precision=0).classes("w-full")
         with ui.expansion("Settings (what is left empty is as the server has it)").classes("w-full"):
             settings = {setting: _setting(setting, label, options) for setting, label, options in _FIRST_SETTINGS}
         problem = ui.label("").classes("text-negative break-words").props('role="alert"')
-        with ui.row().classes("w-full justify-end"):
-            ui.button("Cancel", on_click=dialog.close).props("flat")
-            ui.button("Create", on_click=make)
-    dialog.open()
+        answers(dialog, "Create", make)
 
 
 def _setting(name: str, label: str, options: tuple[str, ...]) -> ui.select | ui.input:

@@ -8,7 +8,8 @@ from nicegui import ui
 
 from headrace.console.access import part
 from headrace.console.frame import View
-from headrace.console.parts.messages import dialog_title, table_of
+from headrace.console.parts.asking import a_dialog, answers
+from headrace.console.parts.messages import table_of
 
 
 def ask_bind(view: View, vhost: str, *, source: str = "", destination: str = "") -> None:
@@ -23,17 +24,13 @@ def ask_bind(view: View, vhost: str, *, source: str = "", destination: str = "")
         if await view.change(view.access.post(where, body), "Bound"):
             ui.navigate.reload()
 
-    with ui.dialog() as dialog, ui.card().classes("w-96"):
-        dialog_title("Bind")
+    with a_dialog("Bind") as dialog:
         from_ = ui.input("From exchange", value=source).classes("w-full").props("autocomplete=off")
         kind = ui.select({"q": "to a queue", "e": "to an exchange"}, value="q", label="What").classes("w-full")
         to = ui.input("To", value=destination).classes("w-full").props("autocomplete=off")
         key = ui.input("Routing key").classes("w-full").props("autocomplete=off")
         arguments = ui.textarea("Arguments (JSON, optional)").classes("w-full").props("rows=2")
-        with ui.row().classes("w-full justify-end"):
-            ui.button("Cancel", on_click=dialog.close).props("flat")
-            ui.button("Bind", on_click=bind)
-    dialog.open()
+        answers(dialog, "Bind", bind)
 
 
 def unbind_button(view: View, vhost: str, binding: dict[str, Any]) -> None:

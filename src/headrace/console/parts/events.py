@@ -8,6 +8,7 @@ from typing import Any
 from nicegui import ui
 
 from headrace.console.browsing import Event
+from headrace.console.parts.tables import dressed
 from headrace.console.parts.values import bytes_of, one_line, size_text, time_text
 from headrace.console.searching import member_text, text_of
 
@@ -23,9 +24,13 @@ _COLUMNS = (
 # A button, so that a keyboard reaches it too. What stands in a row is put in as text.
 _OPEN = """
 <q-td :props="props">
-  <q-btn flat dense no-caps color="primary" :label="props.row.offset"
-    :aria-label="'Open offset ' + props.row.offset" @click.stop="$parent.$emit('open', props.row)" />
+  <button type="button" class="headrace-open" :aria-label="'Open offset ' + props.row.offset"
+    @click.stop="$parent.$emit('open', props.row)">{{ props.row.offset }}</button>
 </q-td>
+"""
+# Two lines of it: what is more is there when it is opened
+_SHORT = """
+<q-td :props="props"><div class="headrace-clamp">{{ props.value }}</div></q-td>
 """
 
 
@@ -33,13 +38,14 @@ def event_row(event: Event) -> dict[str, Any]:
     headers = ", ".join(f"{text_of(name)}={text_of(value)}" for name, value in event["headers"][:8])
     value = None if event.get("value") is None and "value_base64" not in event else member_text(event, "value")
     key = None if event.get("key") is None and "key_base64" not in event else member_text(event, "key")
+    lines = event.get("lines", {})  # by the formats of the topic, where these are not the usual ones
     return {
         "id": f"{event['partition']}:{event['offset']}",
         "partition": event["partition"],
         "offset": str(event["offset"]),  # a browser's numbers end at 2^53
         "time": time_text(event["timestamp"]),
-        "key": "–" if key is None else one_line(key, 80),
-        "value": "– (no value)" if value is None else one_line(value, 300),
+        "key": "–" if key is None else one_line(lines.get("key", key), 80),
+        "value": "– (no value)" if value is None else one_line(lines.get("value", value), 300),
         "headers": one_line(headers, 120),
         "size": size_text(event.get("size") or len(bytes_of(event, "value") or b"")),
     }
@@ -54,12 +60,11 @@ class EventTable:
             {"name": name, "label": text, "field": name, "align": align, "style": style}
             for name, text, align, style in _COLUMNS
         ]
-        self._table = (
-            ui.table(columns=columns, rows=[], row_key="id")
-            .classes("w-full headrace-events")
-            .props(f'flat bordered dense wrap-cells aria-label="{label}"')
-        )
+        self._table = dressed(ui.table(columns=columns, rows=[], row_key="id"), label)
+        self._table.classes("headrace-events headrace-opens")
         self._table.add_slot("body-cell-offset", _OPEN)
+        for name in ("value", "headers"):
+            self._table.add_slot(f"body-cell-{name}", _SHORT)
         self._table.on("row-click", lambda event: self._open(event.args[1]))
         self._table.on("open", lambda event: self._open(event.args))
 

@@ -14,19 +14,13 @@ from nicegui import ui
 
 from headrace.console.access import ServerError
 from headrace.console.frame import View
-from headrace.console.parts.states import show_empty
+from headrace.console.parts.pieces import shown_rows
+from headrace.console.parts.states import show_empty, show_unmatched
+from headrace.console.parts.tables import dressed, leads
 
 Row = dict[str, Any]
+_ONE_LINE = "white-space: nowrap"
 Fetch = Callable[[str, str | None], Awaitable[tuple[list[Row], str | None]]]
-
-
-# The first cell is a link, for the keyboard and for another window. What stands in a row is put in as text.
-_LINK = """
-<q-td :props="props">
-  <a v-if="props.row.link" :href="props.row.link" class="text-primary" @click.stop>{{ props.value }}</a>
-  <span v-else>{{ props.value }}</span>
-</q-td>
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +29,7 @@ class Column:
     label: str
     align: str = "left"
     sortable: bool = False
+    state: bool = False  # the word of a state, which has a colour
 
 
 class Listing:
@@ -57,25 +52,21 @@ class Listing:
         self._after: str | None = view.query.get("after")
         self._next: str | None = None
         with ui.row().classes("w-full items-center gap-2"):
-            self.bar = ui.row().classes("items-center gap-2")
-            ui.space()
             self._filter = ui.input(filter_label or "", value=view.query.get("filter", "")).props(
                 f'dense outlined clearable debounce=300 aria-label="{filter_label or "Filter"}"'
             )
-            self._filter.visible = filter_label is not None
+            self._filter.classes("w-full sm:w-64").visible = filter_label is not None
             self._filter.on_value_change(self.restart)
-        self._table = (
-            ui.table(columns=[_column(column) for column in columns], rows=[], row_key="id")
-            .classes("w-full headrace-list")
-            .props("flat bordered dense wrap-cells")
-        )
-        self._table.on("row-click", self._clicked)
-        self._table.add_slot(f"body-cell-{columns[0].name}", _LINK)
+            self.bar = ui.row().classes("items-center gap-2 grow")
+        table = ui.table(columns=[_column(column) for column in columns], rows=[], row_key="id")
+        self._table = leads(dressed(table).classes("headrace-list"), view.go)
         self._empty = show_empty(empty, hint)
-        self._empty.visible = False
+        self._unmatched = show_unmatched(self._show_all)
+        self._table.visible = self._empty.visible = self._unmatched.visible = False
         with ui.row().classes("w-full justify-end items-center gap-2") as self._pager:
             self._back = ui.button(icon="chevron_left", on_click=self._go_back).props('flat round dense aria-label="Back"')
             self._on = ui.button(icon="chevron_right", on_click=self._go_on).props('flat round dense aria-label="On"')
+        self._pager.visible = False
         view.every(every_s, self.refresh)
 
     @property
@@ -84,9 +75,10 @@ class Listing:
 
     async def refresh(self) -> None:
         rows, self._next = await self._fetch(self.filter, self._after)
-        self._table.rows = rows
+        shown_rows(self._table, rows)
         self._table.visible = bool(rows)
-        self._empty.visible = not rows
+        self._empty.visible = not rows and not self.filter
+        self._unmatched.visible = not rows and bool(self.filter)
         self._back.set_enabled(bool(self._before) or self._after is not None)
         self._on.set_enabled(self._next is not None)
         self._pager.visible = self._next is not None or self._after is not None
@@ -116,10 +108,8 @@ class Listing:
         self._view.remember(after=self._after)
         await self._asked()
 
-    def _clicked(self, event: Any) -> None:
-        link = event.args[1].get("link")
-        if link:
-            self._view.go(link)
+    def _show_all(self) -> None:
+        self._filter.value = ""
 
 
 def _column(column: Column) -> dict[str, Any]:
@@ -129,5 +119,8 @@ def _column(column: Column) -> dict[str, Any]:
         "field": column.name,
         "align": column.align,
         "sortable": column.sortable,
-        "style": "max-width: 40ch; overflow-wrap: anywhere",
+        "state": column.state,
+        "style": "white-space: nowrap"
+        if column.align == "right" or column.state
+        else "max-width: 40ch; overflow-wrap: anywhere",
     }

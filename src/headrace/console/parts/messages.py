@@ -10,15 +10,12 @@ from nicegui import ui
 
 from headrace.console.access import part
 from headrace.console.frame import View
+from headrace.console.parts.asking import a_dialog
 from headrace.console.parts.pieces import as_json, facts, plain
 from headrace.console.parts.values import as_format, count_text, size_text, time_text
 
 SHOWN_BYTES = 16 * 1024  # of a body, in a list
 DEFAULT_EXCHANGE = "amq.default"
-
-
-def dialog_title(text: str) -> None:
-    ui.label(text).classes("text-lg").props('role="heading" aria-level="2"')
 
 
 def table_of(text: str | None) -> dict[str, Any] | None:
@@ -52,11 +49,12 @@ def show_message(message: dict[str, Any], label: str) -> None:
     """Folded; open it to see all of it."""
     properties = message["properties"] or {}
     beginning = " ".join(payload_text(message)[:200].split())
-    with ui.expansion().classes("w-full border border-gray-500/30 rounded") as box:
+    read_out = f"{label} {beginning or '(empty)'} {size_text(message['payload_bytes'])}"
+    with ui.expansion(read_out).classes("w-full headrace-box") as box:
         with box.add_slot("header"), ui.row().classes("items-center gap-3 w-full flex-nowrap min-w-0"):
-            ui.label(label).classes("opacity-70 shrink-0")
+            ui.label(label).classes("headrace-soft shrink-0")
             ui.label(beginning or "(empty)").classes("font-mono text-xs truncate grow min-w-0")
-            ui.label(size_text(message["payload_bytes"])).classes("opacity-70 shrink-0 text-xs")
+            ui.label(size_text(message["payload_bytes"])).classes("headrace-soft shrink-0 text-xs")
         facts(
             {
                 "Exchange": message["exchange"] or f"({DEFAULT_EXCHANGE})",
@@ -67,9 +65,9 @@ def show_message(message: dict[str, Any], label: str) -> None:
             }
         )
         if properties.get("headers"):
-            ui.label("Headers").classes("opacity-70 mt-2")
+            ui.label("Headers").classes("headrace-soft mt-2")
             plain(as_json(properties["headers"]))
-        ui.label("Payload").classes("opacity-70 mt-2")
+        ui.label("Payload").classes("headrace-soft mt-2")
         plain(payload_text(message))
 
 
@@ -98,15 +96,13 @@ def ask_publish(view: View, vhost: str, exchange: str, routing_key: str = "") ->
             else:
                 ui.notify("No queue took it", type="warning")
 
-    with ui.dialog() as dialog, ui.card().classes("w-full max-w-xl"):
-        dialog_title(f"Publish to {exchange or DEFAULT_EXCHANGE}")
+    with a_dialog(f"Publish to {exchange or DEFAULT_EXCHANGE}", classes="w-full max-w-xl") as dialog:
         key = ui.input("Routing key", value=routing_key).classes("w-full").props("autocomplete=off")
         payload = ui.textarea("Payload").classes("w-full").props("autofocus input-class=font-mono")
         headers = ui.textarea("Headers (JSON, optional)", placeholder='{"colour": "red"}').classes("w-full").props("rows=2")
         with ui.row().classes("w-full justify-end"):
             ui.button("Close", on_click=dialog.close).props("flat")
             ui.button("Publish", icon="send", on_click=publish)
-    dialog.open()
 
 
 def left_text(count: int, what: str = "message") -> str:

@@ -9,20 +9,22 @@ from typing import Any
 
 from nicegui import ui
 
-_GOOD = {"running", "active", "delivered", "passed", "ready", "closed", "finished", "open"}
-_BAD = {"disabled", "failed", "gone", "given-up", "killed", "error", "critical"}
-_MIDDLING = {"blocked", "waiting", "retrying", "half-open", "warning", "updating"}
+from headrace.console.look import tone
+from headrace.console.parts.tables import dressed, leads, toned
 
-_CELL = {"left": "min-width: 9ch; max-width: 40ch; overflow-wrap: anywhere", "right": "white-space: nowrap"}
+DEEPEST = 3
+_CELL = {
+    "left": "min-width: 9ch; max-width: 40ch; overflow-wrap: anywhere",
+    "right": "white-space: nowrap",
+    "state": "white-space: nowrap",
+}
 
 
-def state_color(state: str) -> str:
-    word = state.lower()
-    return "green-9" if word in _GOOD else "red-9" if word in _BAD else "deep-orange-10" if word in _MIDDLING else "grey-8"
-
-
-def state_badge(state: str) -> ui.badge:
-    return ui.badge(state, color=state_color(state)).classes("text-sm px-2 py-1")
+def state_badge(state: str, of: str | None = None) -> ui.label:
+    """A word with the colour of its tone, or of another one (`look.tone`)."""
+    badge = ui.label(state).classes("headrace-state")
+    badge.props["data-tone"] = of or tone(state)
+    return badge
 
 
 def heading(text: str) -> ui.label:
@@ -36,16 +38,36 @@ def facts(pairs: Mapping[str, object], *, columns: str = "md:grid-cols-2 xl:grid
             if value is None:
                 continue
             with ui.element("div").classes("flex flex-nowrap gap-2 min-w-0"):
-                with ui.element("dt").classes("opacity-70 shrink-0"):
+                with ui.element("dt").classes("headrace-soft shrink-0"):
                     ui.label(name)
                 with ui.element("dd").classes("min-w-0"):
-                    ui.label(str(value)).classes("break-all")
+                    ui.label(str(value)).classes("break-words")
     return shown
+
+
+def members(value: Mapping[str, Any], before: str = "") -> dict[str, object]:
+    """What an object holds, for `facts`: members of members as `a.b`, what is deeper than `DEEPEST` as JSON."""
+    found: dict[str, object] = {}
+    for name, each in value.items():
+        path = f"{before}{name}"
+        if isinstance(each, Mapping) and each and path.count(".") < DEEPEST:
+            found |= members(each, f"{path}.")
+        elif isinstance(each, list | tuple) and not any(isinstance(one, list | dict) for one in each):
+            found[path] = ", ".join(map(str, each)) or "(none)"
+        elif isinstance(each, Mapping | list | tuple):
+            found[path] = json.dumps(each, ensure_ascii=False)
+        else:
+            found[path] = "(none)" if each is None else "(empty)" if each == "" else as_word(each)
+    return found
+
+
+def as_word(value: object) -> object:
+    return ("yes" if value else "no") if isinstance(value, bool) else value
 
 
 def plain(text: str) -> ui.element:
     """Text as it is, whatever it is: scrolled where it is long."""
-    with ui.element("div").classes("w-full max-h-96 overflow-auto rounded border border-gray-500/30 p-2") as box:
+    with ui.element("div").classes("w-full max-h-96 overflow-auto headrace-box p-2").props("tabindex=0") as box:
         ui.label(text).classes("font-mono text-xs whitespace-pre-wrap break-all")
     return box
 
@@ -54,21 +76,34 @@ def as_json(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, indent=2)
 
 
-def table(columns: Sequence[tuple[str, str, str]], *, key: str = "id", title: str | None = None) -> ui.table:
-    """Columns are name, label and side. Rows follow by `rows`. Cells are text."""
-    return (
-        ui.table(
-            columns=[
-                {"name": name, "label": label, "field": name, "align": align, "style": _CELL[align]}
-                for name, label, align in columns
-            ],
-            rows=[],
-            row_key=key,
-            title=title,
-        )
-        .classes("w-full headrace-list")
-        .props("flat bordered dense wrap-cells")
+def table(
+    columns: Sequence[tuple[str, str, str]],
+    *,
+    key: str = "id",
+    title: str | None = None,
+    go: Callable[[str], object] | None = None,
+    opened: Callable[[dict[str, Any]], object] | None = None,
+) -> ui.table:
+    """Columns are name, label and side (`left`, `right`, or `state` for the word of a state). Rows follow by `shown_rows`.
+    Cells are text. With `go` or `opened` rows can be clicked, see `tables.leads`."""
+    found = ui.table(
+        columns=[
+            {
+                "name": name,
+                "label": label,
+                "field": name,
+                "align": "left" if side == "state" else side,
+                "style": _CELL[side],
+                "state": side == "state",
+            }
+            for name, label, side in columns
+        ],
+        rows=[],
+        row_key=key,
+        title=title,
     )
+    dressed(found, title or "").classes("headrace-list")
+    return leads(found, go or (lambda _: None), opened) if go or opened else found
 
 
 class Redrawn:
@@ -90,5 +125,6 @@ class Redrawn:
 
 def shown_rows(found: ui.table, rows: list[dict[str, Any]]) -> None:
     """Replaces the rows, if they are others: a page is not sent what it shows already."""
+    rows = toned(found.columns, rows)
     if found.rows != rows:
         found.rows = rows

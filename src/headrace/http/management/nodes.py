@@ -61,7 +61,11 @@ def _row(call: Call) -> dict[str, Any]:
     broker = call.broker
     storage = broker.log.storage()
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    sockets = sum(traffic.connections for traffic in broker.traffic.values())
+    sockets = 0
+    for traffic in broker.traffic.values():
+        if traffic.look is not None:
+            traffic.look()
+        sockets += traffic.connections
     used = {
         "mem_used": memory_used(),
         "fd_used": _descriptors(),

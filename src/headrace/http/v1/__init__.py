@@ -11,7 +11,8 @@
     following      readers of a topic that grows: `position`, `starting`, `keeping` (filters), `pages`; `sending` to their peers
     sse            /v1/topics/{topic}/stream: server-sent events
     socket         WebSockets: `socket_session`, `socket_messages`, `socket_publishing`, `subscription`
-    operations     tables of what can be done: `admin` with `topics`, `groups`, `group_offsets`, `brokered`; `listing`
+    operations     tables of what can be done: `admin` with `topics`, `groups`, `group_offsets`, `group_reset`, `brokered`;
+                   `listing`
     openapi/       all of it described
 
 One file for each resource, each with a function `routes(broker)`. Errors are problem+json. Imports what `http` may import.

@@ -14,6 +14,7 @@ about the partition. `MAX_REMEMBERED` keys of up to `REMEMBERED_KEY` bytes are r
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
@@ -122,6 +123,13 @@ class Appending:
         self._sticky: dict[str, tuple[int, int]] = {}  # partition, and what may still follow there
         broker.settings.subscribe(self._rules.clear)
         broker.topics.on_delete.append(self._forget)
+
+    def counting(self, protocol: str) -> Appending:
+        """The same, but what is stored by way of it counts as that of another protocol."""
+        other = copy(self)
+        other._traffic = self._broker.traffic.setdefault(protocol, Traffic())
+        other.came = other._traffic.bytes_in
+        return other
 
     def _forget(self, topic: str) -> None:
         self._rules.pop(topic, None)

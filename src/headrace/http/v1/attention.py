@@ -2,7 +2,10 @@
 
 error      writes are refused; a route is disabled
 warning    the disk is nearly full; publishers have to wait; the event loop is held up; blocked routes; errors in the log
-info       groups without members that are behind; queues that fill up without consumers; durability that was relaxed
+info       groups without members that are behind; routes that are paused, or far behind; queues that fill up without
+           consumers; durability that was relaxed
+
+The group with which a route keeps its position is never named here: the route is.
 """
 
 from __future__ import annotations
@@ -14,6 +17,8 @@ from urllib.parse import quote
 from msgspec import Meta, Struct
 
 from headrace import logs
+from headrace.broker.routes.errors import UnknownRoute
+from headrace.broker.routes.route import State
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,7 +29,7 @@ if TYPE_CHECKING:
 MOST_ITEMS = 20
 MOST_OF_A_KIND = 5
 LOW_DISK = 0.1  # of it is free
-MANY_MESSAGES = 10_000
+MANY_MESSAGES = 10_000  # in a queue without consumers, or before a route that runs
 RECENT_MS = 10 * 60_000  # lines of the log
 _SLOW_S = 0.1  # of the event loop
 _TROUBLED = {"blocked": "warning", "disabled": "error"}
@@ -90,6 +95,20 @@ def of_routes(broker: Broker) -> list[Attention]:
 
 def of_group(group: str, lag: int) -> Attention:
     return Attention("info", f"Group {group} has no members and is {lag:,} records behind", f"/groups/{quote(group, safe='')}")
+
+
+def of_route_behind(broker: Broker, name: str, lag: int) -> Attention | None:
+    """None where there is nothing to say, or `of_routes` says it."""
+    try:
+        state = broker.routes.get(name).state
+    except UnknownRoute:  # deleted just now
+        return None
+    link = f"/routes/{quote(name, safe='')}"
+    if state is State.PAUSED:
+        return Attention("info", f"Route {name} is paused, and {lag:,} records wait for it", link)
+    if state is State.RUNNING and lag >= MANY_MESSAGES:
+        return Attention("info", f"Route {name} is {lag:,} records behind", link)
+    return None
 
 
 def of_queue(vhost: str, queue: str, messages: int) -> Attention:

@@ -5,7 +5,7 @@
     DELETE  /v1/connections/{connection}          closes it
 
 An id is the protocol and where the peer is: `kafka:127.0.0.1:40000`. Ids are listed for all connections; what is known about
-one is found out only for those that are shown, unless `text` has to be looked for in it.
+one is found out only for those that are shown, unless `text` has to be looked for in it. AMQP's come with their channels.
 
 Who does not monitor (the tags monitoring and administrator) sees the connections of their own user, and only an administrator
 closes those of others, as in RabbitMQ. Clients that were closed connect again: that is a matter of theirs.
@@ -15,11 +15,13 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from operator import attrgetter
 from typing import TYPE_CHECKING, Annotated, Any
 
-from msgspec import Meta, Struct
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 from headrace.broker.audit import note
+from headrace.broker.clients import WithChannels
 from headrace.http.problems import Problem
 from headrace.http.v1.access import ADMINISTRATOR, monitors
 from headrace.http.v1.listing import LIMIT, MAX_LIMIT, part_of
@@ -31,11 +33,28 @@ if TYPE_CHECKING:
 
 PROTOCOLS = ("amqp", "http", "kafka", "kinesis", "websocket")
 STEP = 200
+CHANNELS_STEP = 5
 MAX_TEXT = 250
 MAX_REASON = 255
+CHANNELS_LISTED = 32
 CLOSED_BY = "Closed by an operator"
 
 Found = dict[str, tuple["Door", Any]]
+
+
+class ChannelShown(Struct):
+    """What is counted is so since the channel was opened."""
+
+    number: int
+    mode: Annotated[str, Meta(description="confirms, transactions, or empty.")]
+    consumers: int
+    prefetch: Annotated[int, Meta(description="Of each consumer to come; 0: no limit.")]
+    global_prefetch: Annotated[int, Meta(description="Of all its consumers together; 0: no limit.")]
+    unacked: Annotated[int, Meta(description="Messages that were delivered and not settled yet.")]
+    unconfirmed: Annotated[int, Meta(description="Messages that were published and not confirmed yet.")]
+    published: int
+    delivered: int
+    acknowledged: int
 
 
 class ConnectionShown(Struct):
@@ -49,11 +68,17 @@ class ConnectionShown(Struct):
     vhost: str
     state: str
     since_ms: Annotated[int, Meta(description="When it was opened.")]
-    channels: Annotated[int | None, Meta(description="Of AMQP.")]
-    requests: Annotated[int | None, Meta(description="Of HTTP, WebSockets and Kinesis.")]
+    channels: Annotated[int | None, Meta(description="How many: of AMQP.")]
+    requests: Annotated[int | None, Meta(description="Of all but AMQP.")]
     received_bytes: int | None
     sent_bytes: int | None
     unsent_bytes: Annotated[int, Meta(description="What waits for a client that does not read.")]
+    channel_list: Annotated[
+        list[ChannelShown] | UnsetType,
+        Meta(
+            description=f"Of AMQP: all of one connection; in a list with `channels=true` the first {CHANNELS_LISTED} of each."
+        ),
+    ] = UNSET
 
 
 class ConnectionList(Struct):
@@ -75,6 +100,11 @@ async def _list(ask: Ask) -> Reply:
         chosen = await _with_text(chosen, text)
     ids, following = await part_of(ask, chosen)
     rows = [_shown(door.seen(connection)) for door, connection in (chosen[id] for id in ids)]
+    if ask.flag("channels"):
+        for number, (row, id) in enumerate(zip(rows, ids, strict=True), 1):
+            row.channel_list = _channels(*chosen[id], CHANNELS_LISTED)
+            if number % CHANNELS_STEP == 0:
+                await asyncio.sleep(0)
     return Reply(200, ConnectionList(rows, dict(protocols), following))
 
 
@@ -127,6 +157,26 @@ def _shown(seen: ConnectionSeen) -> ConnectionShown:
     )
 
 
+def _channels(door: Door, connection: Any, most: int | None = None) -> list[ChannelShown] | UnsetType:
+    if not isinstance(door, WithChannels):
+        return UNSET
+    return [
+        ChannelShown(
+            each.number,
+            "transactions" if each.transactional else "confirms" if each.confirms else "",
+            each.consumers,
+            each.prefetch,
+            each.global_prefetch,
+            each.unacked,
+            each.unconfirmed,
+            each.published,
+            each.delivered,
+            each.acknowledged,
+        )
+        for each in sorted(door.channels(connection), key=attrgetter("number"))[:most]
+    ]
+
+
 async def _one(ask: Ask) -> tuple[Door, Any]:
     wanted = ask["connection"]
     found = await _visible(ask, {id: each for id, each in _open(ask).items() if id == wanted})
@@ -137,7 +187,9 @@ async def _one(ask: Ask) -> tuple[Door, Any]:
 
 async def _get(ask: Ask) -> Reply:
     door, connection = await _one(ask)
-    return Reply(200, _shown(door.seen(connection)))
+    shown = _shown(door.seen(connection))
+    shown.channel_list = _channels(door, connection)
+    return Reply(200, shown)
 
 
 async def _close(ask: Ask) -> Reply:
@@ -156,6 +208,7 @@ OPERATIONS = (
         query=(
             Parameter("protocol", f"Only those of one: {', '.join(PROTOCOLS)}."),
             Parameter("text", "Only those with this in their address, client, user or virtual host."),
+            Parameter("channels", "true: with the channels of each, where the protocol has some.", bool),
             Parameter("pattern", "Only ids that match this glob: `kafka:10.0.0.*`."),
             Parameter("after", "Only ids behind this one: `next` of the answer before."),
             Parameter("limit", f"At most so many, {LIMIT} if it is not said, up to {MAX_LIMIT}.", int),

@@ -13,10 +13,12 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta, Struct
 
+from headrace.broker.audit import About, audited
 from headrace.broker.groups.share.dead_letter_records import HEADER_PREFIX
 from headrace.broker.queues.errors import AmqpRefusal
 from headrace.broker.routes.errors import RouteConflict, RouteError
@@ -62,17 +64,31 @@ async def _retry(ask: Ask) -> Reply:
     check_topic_access(ask.user, "read", name)
     if len(wanted) > MOST:
         raise Problem(400, "invalid_body", f"{MOST} records at most")
-    deadline = time.monotonic() + WITHIN_S
     failed: list[NotRetried] = []
+    moved = await _all_back(ask, name, wanted, failed, {})
+    return Reply(200, RetriedRecords(moved, failed))
+
+
+def _about(ask: Ask, name: str, wanted: object, failed: object, told: Mapping[str, object]) -> About:
+    return About(name, told)
+
+
+@audited("topic.retry_dead", _about, bool)
+async def _all_back(ask: Ask, name: str, wanted: list[RecordPlace], failed: list[NotRetried], told: dict[str, object]) -> int:
+    """How many; the others are put into `failed`, and what the audit trail says into `told`: one entry for all."""
+    deadline = time.monotonic() + WITHIN_S
+    moved = 0
     for each in wanted:
         try:
             _, partition, offset = place_of(ask.broker, name, str(each.partition), str(each.offset))
             await _back(ask, await record_at(partition, offset), deadline)
+            moved += 1
         except (Problem, RouteError, LogError, AmqpRefusal) as error:
             failed.append(NotRetried(each.partition, each.offset, str(error)))
-    if len(failed) < len(wanted):
+    told.update(records=moved, failed=len(failed))
+    if moved:
         await ask.broker.vhosts.turns.synced()
-    return Reply(200, RetriedRecords(len(wanted) - len(failed), failed))
+    return moved
 
 
 async def _back(ask: Ask, record: Record, deadline: float) -> None:

@@ -1,26 +1,18 @@
-"""Where groups stand, and moving them: /v1/groups/{group}/offsets.
+"""Where groups stand: /v1/groups/{group}/offsets. Moving them is in `group_reset`.
 
-    GET     /v1/groups/{group}/offsets            each partition: position, end of the log, lag
-    POST    /v1/groups/{group}/offsets/reset      moves a group without members: to the earliest or latest offset, to an
-                                                  offset, to a time, or by so many; `dry_run` only says what would be done
-    DELETE  /v1/groups/{group}/offsets            forgets the positions in a topic
-
-A position is kept between the start and the end of its partition. Resetting a group that is not there makes it.
-
-Bound: `MAX_PARTITIONS` in one reset.
+GET     /v1/groups/{group}/offsets            each partition: position, end of the log, lag
+DELETE  /v1/groups/{group}/offsets            forgets the positions in a topic
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated
 from uuid import UUID
 
-from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec import Meta, Struct
 
-from headrace.broker.groups import Committer, GroupKind, NewOffset
-from headrace.broker.groups.errors import GroupNotEmpty
-from headrace.broker.routes.positions import Place
+from headrace.broker.groups import GroupKind
 from headrace.http.problems import Problem
 from headrace.http.v1.access import check_topic_access
 from headrace.http.v1.operations import NO_CONTENT, Ask, Operation, Parameter, Reply
@@ -28,9 +20,6 @@ from headrace.http.v1.operations import NO_CONTENT, Ask, Operation, Parameter, R
 if TYPE_CHECKING:
     from headrace.broker import Broker
     from headrace.broker.groups.group import Group
-    from headrace.log.port import Partition, Topic
-
-MAX_PARTITIONS = 10_000
 
 
 class Standing(Struct):
@@ -47,29 +36,6 @@ class Standings(Struct):
     type: str
     offsets: list[Standing]
     lag: int
-
-
-class Reset(Struct, forbid_unknown_fields=True):
-    topic: str
-    to: Annotated[
-        str | int | UnsetType, Meta(description="`earliest`, `latest`, an offset, or a time such as 2026-03-01T09:30:00Z.")
-    ] = UNSET
-    shift: Annotated[int | UnsetType, Meta(description="In place of `to`: so many records on; negative: back.")] = UNSET
-    partitions: Annotated[list[int] | UnsetType, Meta(description="Only these.")] = UNSET
-    dry_run: Annotated[bool, Meta(description="Only say what would be done.")] = False
-
-
-class Moved(Struct):
-    topic: str
-    partition: int
-    before: Annotated[int | None, Meta(description="Null: the group had no position there.")]
-    after: int
-
-
-class ResetDone(Struct):
-    group: str
-    dry_run: bool
-    offsets: list[Moved]
 
 
 def topic_names(broker: Broker) -> Callable[[UUID], str]:
@@ -120,64 +86,6 @@ async def _get(ask: Ask) -> Reply:
     return Reply(200, Standings(group.group_id, str(group.kind), standing, sum(each.lag for each in standing)))
 
 
-async def _reset(ask: Ask) -> Reply:
-    body, group_id = ask.body(Reset), ask["group"]
-    check_topic_access(ask.user, "read", body.topic)
-    topic = ask.broker.topics.get(body.topic)
-    if topic is None:
-        raise Problem(404, "unknown_topic", f"there is no topic '{body.topic[:250]}'")
-    if (body.to is UNSET) == (body.shift is UNSET):
-        raise Problem(400, "invalid_body", "a reset has either to or shift")
-    group = ask.broker.groups.find(group_id)
-    if group is not None and not group.removable:
-        raise GroupNotEmpty(f"group '{group_id}' has members: stop them first")
-    before = {} if group is None else await _positions(ask.broker, group, topic)
-    after = {each.index: await _wanted(body, each, before) for each in _chosen(body, topic)}
-    if not body.dry_run:
-        await _move(ask.broker, group_id, group, topic, after)
-    moved = [Moved(topic.name, index, before.get(index), offset) for index, offset in sorted(after.items())]
-    return Reply(200, ResetDone(group_id, body.dry_run, moved))
-
-
-def _chosen(body: Reset, topic: Topic) -> list[Partition]:
-    total = len(topic.partitions)
-    indexes = range(total) if isinstance(body.partitions, UnsetType) else sorted(set(body.partitions))
-    if len(indexes) > MAX_PARTITIONS:
-        raise Problem(400, "too_many_partitions", f"at most {MAX_PARTITIONS} partitions at a time")
-    wrong = [index for index in indexes if not 0 <= index < total]
-    if wrong:
-        raise Problem(404, "unknown_partition", f"topic '{topic.name}' has no partition {wrong[0]}; there are {total}")
-    return [topic.partitions[index] for index in indexes]
-
-
-async def _positions(broker: Broker, group: Group, topic: Topic) -> dict[int, int]:
-    return {each.partition: each.offset for each in await standing_of(broker, group) if each.topic == topic.name}
-
-
-async def _wanted(body: Reset, partition: Partition, before: Mapping[int, int]) -> int:
-    if isinstance(body.shift, UnsetType):
-        assert not isinstance(body.to, UnsetType)
-        return await Place.of(body.to).in_partition(partition)
-    position = before.get(partition.index)
-    if position is None:
-        text = f"the group has no position in partition {partition.index}, so it can't be moved from there"
-        raise Problem(409, "no_position", text)
-    return min(max(position + body.shift, partition.start_offset), partition.high_watermark)
-
-
-async def _move(broker: Broker, group_id: str, group: Group | None, topic: Topic, after: Mapping[int, int]) -> None:
-    if group is not None and group.kind is GroupKind.SHARE:
-        answers = await broker.share_groups.offsets.alter(group_id, {topic.name: after})
-        for error in answers[topic.name][1].values():
-            if error is not None:
-                raise error
-        return
-    new = [NewOffset(topic.name, index, offset, topic_id=topic.topic_id) for index, offset in after.items()]
-    for refused in await broker.groups.commit_offsets(group_id, Committer(), new):
-        if refused is not None:
-            raise refused
-
-
 async def _forget(ask: Ask) -> Reply:
     group, name = _named(ask), ask.query.get("topic", "")
     if not name:
@@ -200,9 +108,6 @@ async def _forget(ask: Ask) -> Reply:
 
 OPERATIONS = (
     Operation("GET", "/v1/groups/{group}/offsets", "Tells where a group stands", _get, answer=Standings, problems=(404,)),
-    Operation(
-        "POST", "/v1/groups/{group}/offsets/reset", "Moves a group", _reset, Reset, ResetDone, problems=(404, 409), change=True,
-    ),
     Operation(
         "DELETE", "/v1/groups/{group}/offsets", "Forgets where a group stands in a topic", _forget, status=204,
         query=(Parameter("topic", "In which."),), problems=(404, 409), change=True,

@@ -1,4 +1,4 @@
-"""Groups administered: /v1/groups. Where they stand, and moving them, is in `group_offsets`.
+"""Groups administered: /v1/groups. Where they stand is in `group_offsets`, moving them in `group_reset`.
 
     GET     /v1/groups                     a part of the list
     GET     /v1/groups/{group}             its members and its lag
@@ -18,15 +18,19 @@ from headrace.broker.groups import GroupKind
 from headrace.broker.groups.consumer.embedded import read_assignment
 from headrace.broker.groups.subscription import MalformedSubscription
 from headrace.broker.lag import lag_of
+from headrace.broker.routes.definition import GROUP_PREFIX
+from headrace.broker.routes.errors import UnknownRoute
 from headrace.http.problems import Problem
 from headrace.http.v1.group_offsets import standing_of, topic_names
 from headrace.http.v1.listing import PARAMETERS, part_of
 from headrace.http.v1.operations import NO_CONTENT, Ask, Operation, Parameter, Reply
 
 if TYPE_CHECKING:
+    from headrace.broker import Broker
     from headrace.broker.groups.group import Group
 
 MAX_MEMBERS = 1000
+OF_ROUTE = "The route that keeps its position with it, if one does."
 
 
 class GroupOfList(Struct):
@@ -36,6 +40,7 @@ class GroupOfList(Struct):
     protocol_type: str
     members: Annotated[int | UnsetType, Meta(description="With `lag`: how many it has.")] = UNSET
     lag: Annotated[int | UnsetType, Meta(description="With `lag`: records that it has not read yet.")] = UNSET
+    route: Annotated[str | UnsetType, Meta(description=OF_ROUTE)] = UNSET
 
 
 class GroupList(Struct):
@@ -58,6 +63,18 @@ class GroupShown(Struct):
     members: Annotated[list[MemberShown], Meta(description=f"At most {MAX_MEMBERS} of them.")]
     member_count: int
     lag: Annotated[int, Meta(description="Records that it has not read yet.")]
+    route: Annotated[str | UnsetType, Meta(description=OF_ROUTE)] = UNSET
+
+
+def route_of(broker: Broker, group_id: str) -> str | UnsetType:
+    """Routes keep their positions as those of groups; who looks at such a group wants to know the route."""
+    name = group_id.removeprefix(GROUP_PREFIX)
+    if name == group_id:
+        return UNSET
+    try:
+        return broker.routes.get(name).definition.name
+    except UnknownRoute:
+        return UNSET
 
 
 async def _list(ask: Ask) -> Reply:
@@ -68,8 +85,15 @@ async def _list(ask: Ask) -> Reply:
     }  # fmt: skip
     names, following = await part_of(ask, listings)
     rows = [
-        GroupOfList(name, str(listings[name].kind), listings[name].state, listings[name].protocol_type) for name in names
-    ]  # fmt: skip
+        GroupOfList(
+            name,
+            str(listings[name].kind),
+            listings[name].state,
+            listings[name].protocol_type,
+            route=route_of(ask.broker, name),
+        )
+        for name in names
+    ]
     if ask.flag("lag"):
         for row in rows:
             standing = await lag_of(ask.broker, listings[row.group])
@@ -97,6 +121,7 @@ async def _get(ask: Ask) -> Reply:
         members[:MAX_MEMBERS],
         len(members),
         sum(each.lag for each in standing),
+        route_of(ask.broker, group.group_id),
     )
     return Reply(200, shown)
 

@@ -15,13 +15,15 @@ import time
 from collections.abc import AsyncIterator, Sequence
 from typing import TYPE_CHECKING, Annotated
 
-from msgspec import Meta, Struct
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 from headrace import __version__
 from headrace.broker.lag import group_lags
+from headrace.broker.routes.replaying import GROUP_PREFIX as REPLAYS
 from headrace.broker.topics import HIDDEN_PREFIX, is_internal
 from headrace.http.v1 import attention
 from headrace.http.v1.attention import Attention
+from headrace.http.v1.groups import OF_ROUTE, route_of
 from headrace.http.v1.operations import Ask, Operation, Reply
 from headrace.http.v1.walking import Walk
 
@@ -40,9 +42,13 @@ class ProtocolRates(Struct):
     bytes_out_per_s: float
     requests_per_s: float
     connections: int
-    bytes_in: Annotated[int, Meta(description="Since the start, of the topics that are there.")]
+    bytes_in: Annotated[int, Meta(description="Since the start: of records; of AMQP, all that was received.")]
     bytes_out: int
     requests: int
+    records_in: Annotated[int, Meta(description="Since the start: records, or messages.")] = 0
+    records_out: Annotated[int | None, Meta(description="Null where they are not looked at one by one: Kafka, HTTP.")] = None
+    records_in_per_s: float = 0.0
+    records_out_per_s: float | None = None
 
 
 class Totals(Struct):
@@ -62,6 +68,7 @@ class GroupBehind(Struct):
     group: str
     lag: int
     members: int
+    route: Annotated[str | UnsetType, Meta(description=OF_ROUTE)] = UNSET
 
 
 class StorageShort(Struct):
@@ -109,7 +116,7 @@ class _Groups(Struct):
     count: int = 0
     lag: int = 0
     behind: list[GroupBehind] = []
-    left: list[tuple[int, str]] = []  # lag and name of those without members
+    left: list[GroupBehind] = []  # those without members
 
 
 class _Queues(Struct):
@@ -177,7 +184,7 @@ class Overview:
                 *attention.of_loop(broker.loop_delay, self._delays_before()),
                 *attention.of_log(broker.clock.now_ms()),
                 *attention.of_routes(broker),
-                *(attention.of_group(group, lag) for lag, group in groups.left),
+                *(item for item in map(self._left_behind, groups.left) if item is not None),
                 *(attention.of_queue(vhost, queue, messages) for messages, vhost, queue in queues.left),
             ]
         )
@@ -203,20 +210,27 @@ class Overview:
         all_behind: list[GroupBehind] = []
         steps = 0
         async for group in group_lags(self._broker):
-            lag = sum(each.lag for each in group.partitions)
             found.count += 1
-            found.lag += lag
-            all_behind.append(GroupBehind(group.group_id, lag, group.members))
             steps += 1 + len(group.partitions)
+            if not group.group_id.startswith(REPLAYS):  # to the end of a period, not to that of the topic
+                lag = sum(each.lag for each in group.partitions)
+                found.lag += lag
+                all_behind.append(GroupBehind(group.group_id, lag, group.members, route_of(self._broker, group.group_id)))
             if steps >= STEP:
                 steps = 0
                 yield None
         all_behind.sort(key=lambda each: (-each.lag, each.group))
         found.behind = all_behind[:MOST_GROUPS]
-        found.left = [(each.lag, each.group) for each in all_behind if each.lag and not each.members][
-            : attention.MOST_OF_A_KIND
-        ]
+        left = [each for each in all_behind if each.lag and not each.members]
+        for kind in (True, False):  # many of one kind leave room for the other
+            of_kind = [each for each in left if isinstance(each.route, UnsetType) is kind]
+            found.left = found.left + of_kind[: attention.MOST_OF_A_KIND]
         yield found
+
+    def _left_behind(self, group: GroupBehind) -> Attention | None:
+        if isinstance(group.route, UnsetType):
+            return attention.of_group(group.group, group.lag)
+        return attention.of_route_behind(self._broker, group.route, group.lag)
 
     async def _walk_queues(self) -> AsyncIterator[_Queues | None]:
         found = _Queues()
@@ -254,15 +268,21 @@ class Overview:
                 0.0,
                 0.0,
                 traffic.connections,
-                sum(traffic.bytes_in.values()),
-                sum(traffic.bytes_out.values()),
+                traffic.total_in,
+                traffic.total_out,
                 sum(sum(times.counts) for times in traffic.requests.values()),
+                traffic.records_in,
+                traffic.records_out,
+                records_out_per_s=None if traffic.records_out is None else 0.0,
             )
             last = before.protocols.get(name) if before is not None else None
             if last is not None:
                 now.bytes_in_per_s = max(0, now.bytes_in - last.bytes_in) / since_s
                 now.bytes_out_per_s = max(0, now.bytes_out - last.bytes_out) / since_s
                 now.requests_per_s = max(0, now.requests - last.requests) / since_s
+                now.records_in_per_s = max(0, now.records_in - last.records_in) / since_s
+                if now.records_out is not None:
+                    now.records_out_per_s = max(0, now.records_out - (last.records_out or 0)) / since_s
             found[name] = now
         return found
 

@@ -31,6 +31,7 @@ from headrace.http.problems import Problem
 from headrace.http.v1.access import check_topic_access
 from headrace.http.v1.appending import Appending, Made, Stored
 from headrace.http.v1.bodies import SMALL_BYTES, Bodies
+from headrace.http.v1.errors import problem_of
 from headrace.http.v1.events import (
     MAX_HEADERS,
     MAX_TIMESTAMP_MS,
@@ -45,12 +46,13 @@ from headrace.http.v1.moments import NotAMoment, moment_ms
 from headrace.http.v1.ndjson import Lines
 from headrace.log.errors import LogError
 from headrace.record.event import Header
-from headrace.record.tracing import PARENT_FIELD, trace_in_request, with_trace
+from headrace.record.tracing import context_in, trace_in_request, with_trace
 
 if TYPE_CHECKING:
-    from starlette.types import Receive, Scope, Send
+    from starlette.types import Message, Receive, Scope, Send
 
     from headrace.broker import Broker
+    from headrace.broker.spans import Span, Spans
     from headrace.broker.vhosts.users import User
     from headrace.log.port import Topic
 
@@ -102,6 +104,30 @@ class Publishing:
         self._lines = Lines(broker, appending, self._bodies)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        trace = trace_in_request(scope["headers"])
+        spans = self._broker.spans
+        span = None if spans is None else begin_span(spans, scope["path"].split("/")[3], trace)
+        if spans is None or span is None:
+            await self._publish(scope, receive, send, trace)
+            return
+
+        async def told(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                span.attributes["http.response.status_code"] = message["status"]
+            await send(message)
+
+        try:
+            await self._publish(scope, receive, told, span.context.headers)
+        except BaseException as error:
+            problem = problem_of(error) if isinstance(error, Exception) else None
+            if problem is None:
+                spans.end(span, type(error).__name__)
+            elif problem.status not in (401, 403):  # strangers shall not fill the queue of spans
+                spans.end(span, problem.code, {"http.response.status_code": problem.status}, message=problem.detail)
+            raise
+        spans.end(span)
+
+    async def _publish(self, scope: Scope, receive: Receive, send: Send, trace: tuple[Header, ...]) -> None:
         name: str = scope["path"].split("/")[3]
         user = scope_user(self._broker, scope)
         check_topic_access(user, "write", name)
@@ -117,8 +143,8 @@ class Publishing:
             raise Problem(415, "unsupported_encoding", "a body must not be compressed", {"accept-encoding": "identity"})
         query = scope["query_string"]
         wish = _wish(query, _ALWAYS) if kind == JSON or kind in NDJSON else wish_of_value(query, scope["headers"])
-        if PARENT_FIELD in headers:
-            wish = wish._replace(trace=trace_in_request(scope["headers"]))
+        if trace:
+            wish = wish._replace(trace=trace)
         if wish.acks == -1 and topic.partitions[0].copies_wanted > 1:
             text = "min.insync.replicas asks for more copies than one node has; use acks=1"
             raise Problem(503, "not_enough_replicas", text)
@@ -222,6 +248,12 @@ class Publishing:
             lease.put(self._keys.rows(lease, claim, given))
         await self._log.synced()
         await _send(send, given)
+
+
+def begin_span(spans: Spans, topic: str, trace: tuple[Header, ...]) -> Span | None:
+    """Of a request that publishes; its events are in that span, unless they say something else."""
+    told = {"http.request.method": "POST"}
+    return spans.begin_publish(context_in(trace), "headrace", topic, told, may_begin_trace=True)
 
 
 def _next_bases(made: Sequence[Made]) -> list[int]:

@@ -31,11 +31,12 @@ from headrace.http.v1.errors import problem_of
 from headrace.http.v1.events import BadEvent, Incoming, decode_event
 from headrace.http.v1.gathering import Gathering
 from headrace.http.v1.patience import Patience
-from headrace.http.v1.publish import JSON, JSON_ANSWER, NDJSON, ONE_STORED, wish_of_value
+from headrace.http.v1.publish import JSON, JSON_ANSWER, NDJSON, ONE_STORED, begin_span, wish_of_value
 from headrace.record.tracing import PARENT_FIELD, trace_in_request, with_trace
 
 if TYPE_CHECKING:
     from headrace.broker import Broker
+    from headrace.broker.spans import Attribute, Span
     from headrace.broker.vhosts.users import User
     from headrace.http.v1.admission import Scope
     from headrace.http.v1.appending import Appending
@@ -122,13 +123,18 @@ class QuickPublish:
         except Problem:
             return None
         trace = trace_in_request(exchange.headers) if PARENT_FIELD in headers else ()
-        return _Request(self, exchange, topic, wish, trace)
+        request = _Request(self, exchange, topic, wish, trace)
+        if self.broker.spans is not None:
+            request.within(begin_span(self.broker.spans, topic, trace))
+        return request
 
 
 class _Request:
     """One that was taken on."""
 
-    __slots__ = ("_at", "_began_s", "_body", "_exchange", "_scope", "_topic", "_trace", "_waiting", "_watched", "_wish")
+    __slots__ = (
+        "_at", "_began_s", "_body", "_exchange", "_scope", "_span", "_topic", "_trace", "_waiting", "_watched", "_wish",
+    )  # fmt: skip
 
     def __init__(self, at: QuickPublish, exchange: Exchange, topic: str, wish: Wish | None, trace: tuple[Header, ...]) -> None:
         self._at = at
@@ -137,10 +143,16 @@ class _Request:
         self._topic = topic
         self._wish = wish  # of a body that is the value
         self._trace = trace
+        self._span: Span | None = None
         self._waiting = True  # for the body
         self._watched = False  # by `patience`
         self._scope: Scope = {"client": exchange.peer}
         self._body = b""
+
+    def within(self, span: Span | None) -> None:
+        """Ends with the request; if that is handed on, nobody hears of it: there it has another."""
+        if span is not None:
+            self._span, self._trace = span, span.context.headers
 
     def begin(self) -> None:
         self._at.admission.enter(self._scope)
@@ -214,6 +226,21 @@ class _Request:
         else:
             self._answer(problem_of(error) or Problem(500, "internal_error", "see the server's log"))
         self._at.times.add(monotonic() - self._began_s)
+        if self._span is not None:
+            self._end_span(self._span, where, error)
+
+    def _end_span(self, span: Span, where: Where, error: Exception | None) -> None:
+        spans = self._at.broker.spans
+        assert spans is not None
+        if error is None:
+            told: dict[str, Attribute] = {
+                "messaging.destination.partition.id": str(where[0]),
+                "messaging.kafka.offset": where[1],
+                "http.response.status_code": 200,
+            }
+            spans.end(span, None, told)
+        else:
+            spans.end(span, type(error).__name__, message=str(error))
 
     def _answer(self, problem: Problem) -> None:
         response = problem.response()

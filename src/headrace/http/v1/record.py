@@ -93,7 +93,7 @@ async def record_at(partition: Partition, offset: int) -> Record:
     start, end = partition.start_offset, partition.last_stable_offset
     if start <= offset < end:
         try:
-            for portion in await read_page(partition, offset):
+            for portion in await read_page(partition, offset, enough=1):
                 for record in portion.records:
                     if record.offset == offset:
                         return record

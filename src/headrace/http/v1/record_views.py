@@ -1,8 +1,10 @@
 """GET /v1/topics/{topic}/partitions/{partition}/events/{offset}/views: one record as each protocol shows it, side by side.
 
-Made by the mappings that the protocols themselves use (`record.amqp.mapping`, `broker.streams.mapping`, `events`), so what is
-seen here is what a client gets. Text is text, and what is not UTF-8 is `{"base64": …}`. Kinesis may not show a record at all
-(null): a topic whose name is too long for a stream, or a partition that is no shard.
+Made by the mappings that the protocols themselves use (`record.amqp.mapping`, `broker.streams.mapping`, `events`,
+`record.request`, `zeromq.wire.frames`), so what is seen here is what a client gets. Text is text, and what is not UTF-8 is
+`{"base64": …}`. Kinesis may not show a record at all (null): a topic whose name is too long for a stream, or a partition that
+is no shard. Webhooks and ZeroMQ are shown as a route sends them that says nothing else; a feed by UDP multicast carries the
+record as Kafka has it, its offset is the sequence number.
 """
 
 from __future__ import annotations
@@ -19,6 +21,9 @@ from headrace.http.v1.events import encode, shown
 from headrace.http.v1.operations import Ask, Operation, Reply
 from headrace.http.v1.record import place_of, record_at
 from headrace.record.amqp.mapping import event_to_message
+from headrace.record.request import place_fields, value_as_body
+from headrace.record.tracing import trace_fields
+from headrace.zeromq.wire.frames import encode_meta
 
 if TYPE_CHECKING:
     from headrace.broker import Broker
@@ -51,11 +56,27 @@ class KinesisView(Struct):
     EncryptionType: str
 
 
+class WebhookView(Struct):
+    """A request of a route with `content` = `value`. Each route adds its name, the attempt, an id, the time and a signature."""
+
+    method: str
+    headers: dict[str, str]
+    body: Text
+
+
+class ZeromqView(Struct):
+    """A message of a route with `content` = `event`: the topic, the value, and everything else."""
+
+    frames: list[Text]
+
+
 class RecordViews(Struct):
     kafka: KafkaView
     amqp: Annotated[dict[str, Any], Meta(description="As the management API shows a message; x-stream-offset is its offset.")]
     kinesis: KinesisView | None
     http: Annotated[Raw, Meta(description="The event, as it is read under /v1.")]
+    webhook: WebhookView
+    zeromq: ZeromqView | None
 
 
 async def _views(ask: Ask) -> Reply:
@@ -68,6 +89,8 @@ async def _views(ask: Ask) -> Reply:
         _amqp(record),
         _kinesis(ask.broker, topic, partition.index, record),
         Raw(encode(shown(record, partition.index))),
+        _webhook(topic, partition.index, record),
+        _zeromq(topic, partition.index, record),
     )
     return Reply(200, views)
 
@@ -102,6 +125,20 @@ def _kinesis(broker: Broker, topic: Topic, partition: int, record: Record) -> Ki
         b64encode(record.value or b"").decode(),
         str(stream.encryption_type),
     )
+
+
+def _webhook(topic: Topic, partition: int, record: Record) -> WebhookView:
+    described, body = value_as_body(record)
+    fields = (*described, *place_fields(topic.name, partition, record.offset), *trace_fields(record.headers))
+    headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in fields}
+    return WebhookView("POST", headers, None if record.value is None else _text(body))
+
+
+def _zeromq(topic: Topic, partition: int, record: Record) -> ZeromqView | None:
+    if record.timestamp_ms < 0:  # before 1970, which this form does not have
+        return None
+    meta = encode_meta(record, partition, record.offset)
+    return ZeromqView([topic.name, _text(record.value or b""), {"base64": b64encode(meta).decode()}])
 
 
 def _text(content: bytes | None) -> Text:

@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING
 from starlette.requests import HTTPConnection
 from starlette.routing import BaseRoute, Route, WebSocketRoute
 
+from headrace.broker.traffic import Traffic
 from headrace.http.authentication import scope_user
 from headrace.http.problems import Problem
 from headrace.http.v1.access import check_topic_access
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("headrace.http")
 
 SUBPROTOCOL = "headrace.v1"
+PROTOCOL = "websocket"
 
 
 def routes(broker: Broker, following: Following, appending: Appending) -> list[BaseRoute]:
@@ -66,7 +68,8 @@ class _Sockets:
     def __init__(self, broker: Broker, following: Following, appending: Appending) -> None:
         self._broker = broker
         self._following = following
-        self._appending = appending
+        self._appending = appending.counting(PROTOCOL)
+        self._traffic = broker.traffic.setdefault(PROTOCOL, Traffic())
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         connection = HTTPConnection(scope)
@@ -84,9 +87,12 @@ class _Sockets:
             await receive()  # websocket.connect
             offered = SUBPROTOCOL in scope.get("subprotocols", ())
             await send({"type": "websocket.accept", "subprotocol": SUBPROTOCOL if offered else None})
-            session = Session(self._broker, self._following, self._appending, user, name, scope, receive, send)
+            session = Session(self._broker, self._following, self._appending, self._traffic, user, name, scope, receive, send)
             admission.on_close.add(session.server_ends)
+            self._traffic.connections += 1
+            self._traffic.connections_total += 1
             try:
                 await session.run(start)
             finally:
+                self._traffic.connections -= 1
                 admission.on_close.discard(session.server_ends)

@@ -9,9 +9,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-from headrace.broker.traffic import Traffic
 from headrace.http.problems import Problem
 from headrace.http.v1.access import check_topic_access
 from headrace.http.v1.errors import problem_of
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
 
     from headrace.broker import Broker
+    from headrace.broker.traffic import Traffic
     from headrace.broker.vhosts.users import User
     from headrace.http.v1.appending import Appending
     from headrace.http.v1.following import Following
@@ -70,6 +71,7 @@ class Session:
         broker: Broker,
         following: Following,
         appending: Appending,
+        traffic: Traffic,
         user: User,
         topic: str | None,
         scope: Scope,
@@ -92,7 +94,8 @@ class Session:
         self._unanswered = 0
         self._unanswered_bytes = 0
         self._subscriptions: dict[str, Subscription] = {}
-        self._went = broker.traffic.setdefault("http", Traffic()).bytes_out
+        self._went = traffic.bytes_out
+        self._publishes = traffic.requests["publish"]
         self._end: tuple[int, str] | None = None
         self._gone = False
         self._sent_s = asyncio.get_running_loop().time()
@@ -214,6 +217,7 @@ class Session:
         check_topic_access(self._user, "write", topic)
         if self._broker.topics.get(topic) is None:
             check_topic_access(self._user, "configure", topic)  # it is made
+        began_s = monotonic()
         stored = await publish(self._broker, self._appending, topic, asked)
         self._unanswered += 1
         self._unanswered_bytes += size
@@ -224,6 +228,7 @@ class Session:
             if error is not None:
                 self._finish(TRY_LATER, str(error))
             else:
+                self._publishes.add(monotonic() - began_s)
                 self._answer(made("published", id=asked.id, events=stored))
 
         self._broker.log.after_sync(synced)

@@ -4,14 +4,17 @@
     GET     /v1/storage/topics               how much each takes, and what retention lets it keep: a part of the list
     GET     /v1/storage/topics/{topic}       its segments: a part of the list
 
-Sums over all partitions are taken `STEP` partitions at a time, between which others have their turn, and kept for `FRESH_S`.
+Sums over all partitions, and which topic is how large, are found on a walk over all topics, a little at a time (`walking`):
+with ten thousand of them they may be some tens of seconds old, while what is told about a topic itself is always of now. Sums
+are kept for `FRESH_S`.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from heapq import nsmallest
 from typing import TYPE_CHECKING, Annotated
 from urllib.parse import urlsplit
 
@@ -20,8 +23,9 @@ from msgspec import Meta, Struct
 from headrace.broker.topics import HIDDEN_PREFIX, is_internal
 from headrace.http.problems import Problem
 from headrace.http.v1.access import check_monitors
-from headrace.http.v1.listing import LIMIT, MAX_LIMIT, PARAMETERS, compiled, part_of
+from headrace.http.v1.listing import LIMIT, MAX_LIMIT, PARAMETERS, STEP, compiled, part_of_ordered
 from headrace.http.v1.operations import Ask, Operation, Parameter, Reply
+from headrace.http.v1.walking import Walk
 from headrace.log.topic_config import resolve
 
 if TYPE_CHECKING:
@@ -29,7 +33,8 @@ if TYPE_CHECKING:
     from headrace.log.port import Partition, StoredSegment, Topic
 
 FRESH_S = 1.0
-STEP = 500
+WALKED = 50  # partitions in a step of the walk
+TURNS = 3  # of the walk, for one look
 
 
 class JournalShown(Struct):
@@ -104,22 +109,26 @@ class _Sums(Struct):
     log_bytes: int = 0
     own_bytes: int = 0
     archived_bytes: int = 0
+    topics: int = 0
     partitions: int = 0
     segments: int = 0
+    by_size: list[tuple[int, str]] = []  # less than nothing as the size, so that the largest come first; in no order
 
 
 class Storage:
-    """Of one server: the sums, and when they were taken."""
+    """Of one server: what the last walk has found, and when that was asked for."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
-        self._taking: asyncio.Task[_Sums] | None = None
+        self._walk = Walk(self._take, turns=TURNS)
+        self._sums: _Sums | None = None
         self._taken_s = 0.0
 
     async def shown(self) -> StorageShown:
-        if self._taking is None or (self._taking.done() and time.monotonic() - self._taken_s > FRESH_S):
-            self._taking = asyncio.get_running_loop().create_task(self._take())
-        sums = await asyncio.shield(self._taking)
+        sums = self._sums
+        if sums is None or time.monotonic() - self._taken_s > FRESH_S:
+            sums = self._sums = await self._walk.look()
+            self._taken_s = time.monotonic()
         broker, settings = self._broker, self._broker.settings
         info, refusal = broker.log.storage(), broker.log.refusal
         url = settings.get_optional_str("headrace.archive.url")
@@ -129,7 +138,7 @@ class Storage:
             info.usable_bytes,
             sums.log_bytes,
             sums.own_bytes,
-            sum(1 for topic in broker.topics.all() if not is_internal(topic)),
+            sums.topics,
             sums.partitions,
             sums.segments,
             JournalShown(info.journal_files, info.journal_bytes, info.journal_max_bytes),
@@ -140,7 +149,7 @@ class Storage:
             None if refusal is None else str(refusal),
         )
 
-    async def _take(self) -> _Sums:
+    async def _take(self) -> AsyncIterator[_Sums | None]:
         sums = _Sums()
         steps = 0
         for name, topic in tuple(self._broker.log.topics().items()):
@@ -148,16 +157,29 @@ class Storage:
             sums.log_bytes += size
             if name.startswith(HIDDEN_PREFIX):
                 sums.own_bytes += size
+            else:
+                sums.by_size.append((-size, name))
+                sums.topics += not is_internal(topic)
             if not is_internal(topic):
                 sums.partitions += len(topic.partitions)
             sums.archived_bytes += sum(each.archived_bytes for each in topic.partitions)
             sums.segments += sum(each.segment_count for each in topic.partitions)
             steps += len(topic.partitions)
-            if steps >= STEP:
+            if steps >= WALKED:
                 steps = 0
-                await asyncio.sleep(0)
-        self._taken_s = time.monotonic()
-        return sums
+                yield None
+        yield sums
+
+    async def topics(self, ask: Ask) -> Reply:
+        order = ask.query.get("order", "name")
+        if order not in ("name", "size"):
+            raise Problem(400, "invalid_parameter", "order is name or size")
+        if order == "size":
+            names, following = await _by_size(ask, (await self._walk.look()).by_size)
+        else:
+            names, following = await part_of_ordered(ask, ask.broker.topics.names.in_order())
+        found = [topic for name in names if (topic := ask.broker.topics.get(name)) is not None]
+        return Reply(200, TopicsStored([_stored(ask.broker, topic) for topic in found], following))
 
 
 def without_secrets(url: str) -> str:
@@ -167,19 +189,7 @@ def without_secrets(url: str) -> str:
     return parts._replace(netloc=host, query="", fragment="").geturl()
 
 
-async def _topics(ask: Ask) -> Reply:
-    order = ask.query.get("order", "name")
-    if order not in ("name", "size"):
-        raise Problem(400, "invalid_parameter", "order is name or size")
-    if order == "size":
-        names, following = await _by_size(ask)
-    else:
-        names, following = await part_of(ask, ask.broker.log.topics(), without=HIDDEN_PREFIX)
-    found = [topic for name in names if (topic := ask.broker.topics.get(name)) is not None]
-    return Reply(200, TopicsStored([_stored(ask.broker, topic) for topic in found], following))
-
-
-async def _by_size(ask: Ask) -> tuple[list[str], str | None]:
+async def _by_size(ask: Ask, places: Sequence[tuple[int, str]]) -> tuple[list[str], str | None]:
     """The largest first; `after` is the size and the name where the last part ended."""
     limit, pattern = ask.number("limit", LIMIT, MAX_LIMIT), compiled(ask.query.get("pattern", ""))
     size, _, name = ask.query.get("after", "").partition(":")
@@ -187,19 +197,14 @@ async def _by_size(ask: Ask) -> tuple[list[str], str | None]:
         raise Problem(400, "invalid_parameter", "after is what `next` of the answer before was")
     behind = (-int(size), name) if size else None
     first: list[tuple[int, str]] = []
-    steps = 0
-    for name, topic in tuple(ask.broker.log.topics().items()):
-        if name.startswith(HIDDEN_PREFIX) or (pattern is not None and pattern.match(name) is None):
-            continue
-        place = (-sum(each.size_bytes for each in topic.partitions), name)
-        if behind is None or place > behind:
-            first.append(place)
-        steps += len(topic.partitions)
-        if steps >= STEP:
-            steps = 0
-            first = sorted(first)[: limit + 1] if len(first) > 4 * limit else first
-            await asyncio.sleep(0)
-    first = sorted(first)[: limit + 1]
+    for start in range(0, len(places), STEP):
+        found = [
+            place
+            for place in places[start : start + STEP]
+            if (behind is None or place > behind) and (pattern is None or pattern.match(place[1]) is not None)
+        ]
+        first = nsmallest(limit + 1, first + found)
+        await asyncio.sleep(0)
     following = f"{-first[limit - 1][0]}:{first[limit - 1][1]}" if len(first) > limit else None
     return [name for _, name in first[:limit]], following
 
@@ -281,7 +286,7 @@ def operations(storage: Storage) -> tuple[Operation, ...]:
     return (
         Operation("GET", "/v1/storage", "Tells what is kept, and where", get, answer=StorageShown),
         Operation(
-            "GET", "/v1/storage/topics", "Lists what topics take", _topics, answer=TopicsStored,
+            "GET", "/v1/storage/topics", "Lists what topics take", storage.topics, answer=TopicsStored,
             query=(*PARAMETERS, Parameter("order", "name, or size: the largest first.")),
         ),
         Operation(

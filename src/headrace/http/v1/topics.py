@@ -22,10 +22,10 @@ from msgspec import UNSET, Meta, Struct, UnsetType, field
 from headrace.broker.audit import note
 from headrace.broker.routes.positions import Place
 from headrace.broker.topic_errors import PolicyViolation
-from headrace.broker.topics import HIDDEN_PREFIX, NewTopic, is_internal
+from headrace.broker.topics import NewTopic, is_internal
 from headrace.http.problems import Problem
 from headrace.http.v1.access import check_topic_access
-from headrace.http.v1.listing import PARAMETERS, part_of
+from headrace.http.v1.listing import PARAMETERS, part_of_ordered
 from headrace.http.v1.operations import NO_CONTENT, Ask, Operation, Parameter, Reply
 from headrace.http.v1.topic_parts import SOURCES, sizes_of
 from headrace.log.errors import InvalidName, OffsetOutOfRange, UnknownTopic
@@ -101,7 +101,7 @@ class TrimmedTopic(Struct):
 
 
 async def _list(ask: Ask) -> Reply:
-    names, following = await part_of(ask, ask.broker.log.topics(), without=HIDDEN_PREFIX)
+    names, following = await part_of_ordered(ask, ask.broker.topics.names.in_order())
     found = [topic for name in names if (topic := ask.broker.topics.get(name)) is not None]
     rows = [TopicOfList(topic.name, str(topic.topic_id), is_internal(topic), len(topic.partitions)) for topic in found]
     if ask.flag("sizes"):

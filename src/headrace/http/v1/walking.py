@@ -1,8 +1,9 @@
 """A walk over something long, a little at a time, for answers that are asked for again and again.
 
-The first look goes to the end, in steps between which others have their turn. From then on a look goes on for `BUDGET_S` and
-answers with what the last whole walk found, so with ten thousand topics it costs no more than with a hundred, and tells what
-was true some seconds ago. A walk that fits into the budget is always of now.
+The first look goes to the end, in steps between which others have their turn. From then on a look goes on for `BUDGET_S` (or
+`turns` times that, with others in between) and answers with what the last whole walk found, so with ten thousand topics it
+costs no more than with a hundred, and tells what was true some seconds ago. A walk that fits into the budget is always of now.
+Who looks while another look is under way waits for that one.
 """
 
 from __future__ import annotations
@@ -20,14 +21,24 @@ BUDGET_S = 0.001
 class Walk(Generic[T]):
     """`begin` begins one: it yields None after each step, and what it has found at the end."""
 
-    def __init__(self, begin: Callable[[], AsyncIterator[T | None]], budget_s: float = BUDGET_S) -> None:
+    def __init__(self, begin: Callable[[], AsyncIterator[T | None]], budget_s: float = BUDGET_S, turns: int = 1) -> None:
         self._begin = begin
         self._budget_s = budget_s
+        self._turns = turns
+        self._looking = asyncio.Lock()
         self._walking: AsyncIterator[T | None] | None = None
         self._found: T | None = None
 
     async def look(self) -> T:
-        until = perf_counter() + self._budget_s
+        async with self._looking:
+            try:
+                return await self._look()
+            except BaseException:  # who looked has gone: the next one begins anew
+                self._walking = None
+                raise
+
+    async def _look(self) -> T:
+        until, left = perf_counter() + self._budget_s, self._turns
         if self._walking is None:
             self._walking = self._begin()
         while True:
@@ -36,7 +47,8 @@ class Walk(Generic[T]):
                 self._walking, self._found = None, found
                 return found
             if perf_counter() >= until:
-                if self._found is not None:
+                left -= 1
+                if self._found is not None and left <= 0:
                     return self._found
                 await asyncio.sleep(0)
                 until = perf_counter() + self._budget_s

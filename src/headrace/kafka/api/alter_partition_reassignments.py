@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from headrace.broker.topic_layout import check_assignment
 from headrace.kafka.call import Call
 from headrace.kafka.codec.errors import ErrorCode
 from headrace.kafka.errors import code_of, text_of
@@ -39,9 +40,8 @@ def handle(call: Call, request: AlterPartitionReassignmentsRequest) -> AlterPart
 
 
 def _reassign(call: Call, name: str, index: int, nodes: Sequence[int] | None) -> ReassignablePartitionResponse:
-    topics = call.broker.topics
     try:
-        topic = topics.get(name)
+        topic = call.broker.topics.get(name)
         if topic is None:
             raise UnknownTopic(f"Unable to find a topic named {name}.")
         if not 0 <= index < len(topic.partitions):
@@ -50,7 +50,7 @@ def _reassign(call: Call, name: str, index: int, nodes: Sequence[int] | None) ->
             return ReassignablePartitionResponse(
                 partition_index=index, error_code=ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, error_message=None
             )
-        topics.check_assignment(nodes)
+        check_assignment(nodes, call.broker.settings)
     except LogError as error:
         return ReassignablePartitionResponse(partition_index=index, error_code=code_of(error), error_message=text_of(error))
     return ReassignablePartitionResponse(partition_index=index, error_message=None)

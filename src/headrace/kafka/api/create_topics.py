@@ -12,7 +12,8 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 
-from headrace.broker.topics import NewTopic, check_request_size
+from headrace.broker.topic_layout import check_request_size, planned_partitions
+from headrace.broker.topics import NewTopic
 from headrace.kafka.call import Call
 from headrace.kafka.codec.errors import ErrorCode
 from headrace.kafka.errors import code_of, text_of
@@ -33,7 +34,7 @@ async def handle(call: Call, request: CreateTopicsRequest) -> CreateTopicsRespon
     times = Counter(topic.name for topic in request.topics)
     wanted = [_new_topic(topic) for topic in request.topics if times[topic.name] == 1]
     try:
-        check_request_size(sum(max(1, call.broker.topics.planned_partitions(new)) for new in wanted))
+        check_request_size(sum(max(1, planned_partitions(new, call.broker.settings)) for new in wanted))
     except LogError as error:
         results = [_failed(new.name, error) for new in wanted]
     else:
@@ -47,7 +48,7 @@ async def _create(call: Call, new: NewTopic, validate_only: bool) -> CreatableTo
         return _refused(new.name, f"Creation of internal topic {METADATA_TOPIC} is prohibited.")
     try:
         if call.ticket is not None and not validate_only:
-            partitions = call.broker.topics.planned_partitions(new)
+            partitions = planned_partitions(new, call.broker.settings)
             call.ticket.mutate(max(1, partitions), strict=call.version >= _STRICT_QUOTA_SINCE)
         created = await call.broker.topics.create(new, validate_only=validate_only)
     except LogError as error:

@@ -20,7 +20,8 @@ import asyncio
 from collections.abc import Iterable
 from uuid import UUID
 
-from headrace.broker.topics import MAX_PARTITIONS_PER_REQUEST, NO_TOPIC_ID, check_name, is_internal
+from headrace.broker.topic_layout import MAX_PARTITIONS_PER_REQUEST
+from headrace.broker.topics import NO_TOPIC_ID, check_name, is_internal
 from headrace.kafka import operations
 from headrace.kafka.call import Call
 from headrace.kafka.codec.errors import ErrorCode

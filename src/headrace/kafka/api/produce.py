@@ -26,6 +26,7 @@ from headrace.log.port import Durability, Topic
 from headrace.record.twin import encode_produce_response, encode_sole_answer, parse_produce
 
 if TYPE_CHECKING:
+    from headrace.broker.spans import Span
     from headrace.kafka.connection import KafkaConnection
     from headrace.record.pure.produce import SoleBatch
 
@@ -36,6 +37,7 @@ _ZSTD = 4
 _TOPIC_IDS_SINCE = 13
 _ZSTD_SINCE = 7
 _RECORD_COUNT, _RECORD_COUNT_AT = Struct(">i"), 57  # in a batch
+_HEAD_BYTES = 61
 
 
 def handle_sole(connection: KafkaConnection, view: memoryview, sole: SoleBatch) -> bool:
@@ -49,9 +51,13 @@ def handle_sole(connection: KafkaConnection, view: memoryview, sole: SoleBatch) 
     partition = topic.partitions[index]
     if acks == -1 and partition.copies_wanted > 1:
         return False
+    spans = connection.broker.spans
+    span = None if spans is None else spans.begin_batch("kafka", partition.topic, index, view[first:last], checked[7])
     try:
         base = partition.append_checked(view[first:last], checked)
     except LogError as refused:
+        if span is not None:
+            _end_span(connection, span, type(refused).__name__)
         if acks == 0:
             connection.refuse("a produce with acks=0 failed")
         else:
@@ -62,14 +68,20 @@ def handle_sole(connection: KafkaConnection, view: memoryview, sole: SoleBatch) 
     traffic.bytes_in[partition.topic] += last - first
     traffic.records_in += checked[7]
     if acks == 0:
+        if span is not None:
+            _end_span(connection, span)
         return True
     answer = encode_sole_answer(version, correlation, name, index, base, partition.append_time_ms, partition.start_offset)
     if acks == 1 or partition.durability is not _FSYNC:
         connection.respond((answer,))
+        if span is not None:
+            _end_span(connection, span)
         return True
     slot = connection.take_slot()
 
     def synced(error: Exception | None) -> None:
+        if span is not None:
+            _end_span(connection, span, None if error is None else type(error).__name__)
         if error is None:
             connection.respond((answer,), slot)
         else:
@@ -80,6 +92,12 @@ def handle_sole(connection: KafkaConnection, view: memoryview, sole: SoleBatch) 
     return True
 
 
+def _end_span(connection: KafkaConnection, span: Span, error: str | None = None) -> None:
+    spans = connection.broker.spans
+    assert spans is not None
+    spans.end(span, error)
+
+
 def handle(connection: KafkaConnection, view: memoryview, start: int, end: int, version: int, correlation: int) -> None:
     log = connection.broker.log
     transactional_id, acks, _, topics = parse_produce(view, start, end, version)
@@ -87,6 +105,8 @@ def handle(connection: KafkaConnection, view: memoryview, start: int, end: int, 
     traffic = connection.listener.traffic
     came = traffic.bytes_in
     waits = failed = False
+    spans = connection.broker.spans
+    span: Span | None = None
     answers: list[tuple[str | bytes, list[Answer]]] = []
     for name, partitions in topics:
         topic = log.topics().get(name) if isinstance(name, str) else log.topic_by_id(UUID(bytes=name))
@@ -104,6 +124,9 @@ def handle(connection: KafkaConnection, view: memoryview, start: int, end: int, 
                 results.append((index, error, -1, -1, -1, None))
                 continue
             partition = topic.partitions[index]
+            if spans is not None and len(answers) == 1 and not results:
+                records = _RECORD_COUNT.unpack_from(view, first + _RECORD_COUNT_AT)[0] if last - first >= _HEAD_BYTES else 0
+                span = spans.begin_batch("kafka", partition.topic, index, view[first:last], records)
             try:
                 base = partition.append(view[first:last])
             except LogError as refused:
@@ -116,6 +139,8 @@ def handle(connection: KafkaConnection, view: memoryview, start: int, end: int, 
                 waits = True
             results.append((index, 0, base, partition.append_time_ms, partition.start_offset, None))
     throttle_ms = connection.throttle.ticket.produced(acks) if connection.throttle is not None else 0
+    if span is not None and not (acks == -1 and waits):
+        _end_span(connection, span, "refused" if failed else None)
     if acks == 1 or (acks == -1 and not waits):
         connection.respond((encode_produce_response(version, correlation, answers, throttle_ms),))
     elif acks == 0:
@@ -125,6 +150,8 @@ def handle(connection: KafkaConnection, view: memoryview, start: int, end: int, 
         slot = connection.take_slot()
 
         def synced(error: Exception | None) -> None:
+            if span is not None:
+                _end_span(connection, span, type(error).__name__ if error is not None else "refused" if failed else None)
             if error is not None:
                 _fail_all(answers, error)
             connection.respond((encode_produce_response(version, correlation, answers, throttle_ms),), slot)

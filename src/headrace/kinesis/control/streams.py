@@ -6,7 +6,6 @@ unless asked otherwise, 10,000 at most.
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from typing import Any
 
 from headrace.broker.streams.definition import Mode
@@ -56,8 +55,7 @@ def list_streams(call: Call) -> dict[str, Any]:
     if "NextToken" in given:
         after = read_token(call, given["NextToken"])["after"]
     streams = call.service.streams
-    names = streams.names(call.account, call.region)
-    page, more = page_of(names[bisect_right(names, after) :], limit)
+    page, more = page_of(streams.names(call.account, call.region, after, limit + 1), limit)
     summaries = []
     for name in page:
         stream = streams.find(call.account, call.region, name)

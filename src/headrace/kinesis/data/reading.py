@@ -79,8 +79,7 @@ async def _page(call: RawCall, shared: Shared, stream: Stream, shard: Shard, off
     if first >= partition.high_watermark or partition.readable_bytes(first, LARGE_BYTES + 1) <= LARGE_BYTES:
         return await read_records(stream, shard, offset, max_records=limit, max_bytes=MAX_BYTES, form=form)
     async with shared.making:
-        server = getattr(call.service.traffic, "server", None)  # there is none where a test calls
-        unsent: int = 0 if server is None else server.unsent_bytes
+        unsent = call.service.unsent_bytes
         most = next((most for beyond, most in CROWDED if unsent > beyond), MAX_BYTES)
         return await read_records(stream, shard, offset, max_records=limit, max_bytes=most, form=form)
 

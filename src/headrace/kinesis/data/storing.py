@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from headrace.kinesis.data.twin import Puts
     from headrace.kinesis.service import RawCall
     from headrace.log.port import Partition
+    from headrace.record.event import Header
 
 RESHARD_WAIT_S = 30.0
 SEALED_PAUSE_S = 0.02
@@ -65,9 +66,10 @@ class Route:
 class Attempt:
     """What became of the batches of one request so far."""
 
-    __slots__ = ("error", "sealed", "waits")
+    __slots__ = ("error", "sealed", "trace", "waits")
 
-    def __init__(self) -> None:
+    def __init__(self, trace: tuple[Header, ...] = ()) -> None:
+        self.trace = trace  # headers for each of its records
         self.sealed: list[int] = []  # numbers of batches whose shard has just been closed
         self.waits = False  # for the disk
         self.error: Exception | None = None
@@ -94,7 +96,7 @@ class Storing:
         spread = self._spread(stream)
         if self.enforcing:
             self._throttle(call, puts, stream, spread, sole)
-        attempt = Attempt()
+        attempt = Attempt(_trace_of(call, stream, puts.count) if call.traced else ())
         self._append(puts, stream, attempt, spread, None)
         if attempt.sealed:
             call.run(self._put_again(call, puts, stream, form, sole, attempt))
@@ -143,6 +145,8 @@ class Storing:
             partition = route.partitions[place]
             if partition.copies_wanted > 1:
                 raise service_unavailable("min.insync.replicas asks for more copies than one node has.")
+            if attempt.trace:
+                batch = _with_trace(batch, attempt.trace, now_ms, route.most)
             size = len(batch)
             try:
                 base = partition.append_own(batch, count, now_ms)
@@ -197,6 +201,18 @@ class Storing:
             most = resolve(stream.topic.config, self._settings.topic_defaults).max_message_bytes
             found = self._routes[stream] = Route(stream, shards, most)
         return found
+
+
+def _trace_of(call: RawCall, stream: Stream, records: int) -> tuple[Header, ...]:
+    from headrace.kinesis.data.traced import trace_of  # few are
+
+    return trace_of(call, stream, records)
+
+
+def _with_trace(batch: bytearray, trace: tuple[Header, ...], now_ms: int, most: int) -> bytearray:
+    from headrace.kinesis.data.traced import with_trace
+
+    return with_trace(batch, trace, now_ms, most)
 
 
 def _synced(call: RawCall, answer: bytes, error: Exception | None) -> None:

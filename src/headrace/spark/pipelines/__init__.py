@@ -4,6 +4,8 @@ Every pipeline has the same form, easy to copy:
 
     '''One line that says what it computes (`headrace pipeline list` shows it).'''
 
+    SHOWS = [Shown("topic", "Title", plots=(Plot(...),))]   # how a console shows what it writes (`showing`)
+
     def something(events: DataFrame) -> DataFrame: ...      # the computation, plain PySpark, tested by itself
 
     def pipeline(spark: SparkSession, *, bootstrap: str = ..., checkpoint: str = ..., tables: str = ...) -> StreamingQuery: ...

@@ -20,10 +20,11 @@ from types import ModuleType
 from typing import Any
 
 from headrace.spark import pipelines
+from headrace.spark.pipelines.showing import Shown
 from headrace.spark.runner.errors import RunnerError, UnknownPipeline
 from headrace.spark.runner.settings import FILLED
 
-FUNCTION = "pipeline"
+FUNCTION, SHOWS = "pipeline", "SHOWS"
 GALLERY = "headrace.spark.pipelines"
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
@@ -45,6 +46,8 @@ class Found:
     name: str
     function: Callable[..., Any]
     target: str  # what was typed
+    summary: str = ""
+    shows: tuple[Shown, ...] = ()
 
     @property
     def domain(self) -> str | None:
@@ -67,9 +70,9 @@ def find(target: str) -> Found:
         return _from_file(Path(target), target)
     known = [entry.name for entry in gallery()]
     if target in known:
-        return Found(target, _function(_imported(f"{GALLERY}.{target}"), target), target)
+        return _found(target, _imported(f"{GALLERY}.{target}"), target)
     if "." in target and _exists(target):
-        return Found(target, _function(_imported(target), target), target)
+        return _found(target, _imported(target), target)
     raise UnknownPipeline(f"there is no pipeline '{target}'; {_hint(target, known)}")
 
 
@@ -118,7 +121,7 @@ def _from_file(path: Path, target: str) -> Found:
     from pyspark import cloudpickle
 
     cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
-    return Found(check_name(path.stem), _function(module, target), target)
+    return _found(check_name(path.stem), module, target)
 
 
 def _exists(module: str) -> bool:
@@ -140,6 +143,14 @@ def _broken(what: str, error: Exception) -> RunnerError:
     if "SESSION_OR_CONTEXT_NOT_EXISTS" in str(error):
         text += " A UDF of a module takes its type as StringType(), not as 'string', which only a session can read"
     return RunnerError(text)
+
+
+def _found(name: str, module: ModuleType, target: str) -> Found:
+    function = _function(module, target)
+    shows = getattr(module, SHOWS, ())
+    if not isinstance(shows, list | tuple) or not all(isinstance(one, Shown) for one in shows):
+        raise RunnerError(f"{SHOWS} of {target} must be a list of Shown; docs/pipelines/README.md shows the form")
+    return Found(name, function, target, (module.__doc__ or "").strip().partition("\n")[0].strip(), tuple(shows))
 
 
 def _function(module: ModuleType, target: str) -> Callable[..., Any]:

@@ -27,6 +27,7 @@ from headrace.spark.runner.errors import AlreadyRunning
 from headrace.spark.runner.finding import check_name
 
 STARTING, RUNNING, FINISHED, STOPPED, FAILED, KILLED = "starting", "running", "finished", "stopped", "failed", "killed"
+UNAVAILABLE = "unavailable"  # what it needs is not there
 _TRIES, _PAUSE_S = 20, 0.02
 
 

@@ -7,6 +7,7 @@ import signal
 import socket
 import time
 import tomllib
+import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -20,10 +21,12 @@ from headrace.spark.runner.failing import useful_line
 from headrace.spark.runner.feeding import RATE, BackgroundFeed
 from headrace.spark.runner.finding import Found, find
 from headrace.spark.runner.home import FAILED, FINISHED, RUNNING, STARTING, STOPPED, Home, RunRecord
+from headrace.spark.runner.log_lines import ERROR, INFO
 from headrace.spark.runner.progress import QueryStatus, utc_now
-from headrace.spark.runner.publishing import Publisher
+from headrace.spark.runner.publishing import Publisher, about
 from headrace.spark.runner.settings import arguments
 from headrace.spark.runner.starting import one_by_one
+from headrace.spark.runner.telling import Teller
 from headrace.spark.runner.watching import Ending, Spectator, Watch, quietly
 from headrace.spark.session import LOCAL, session
 
@@ -91,6 +94,10 @@ class Run:
         self._publisher = Publisher(options.server) if options.publish else None
         self._feed: BackgroundFeed | None = None
         self._record = self._new_record()
+        self._teller = (
+            Teller(options.server, self._home.name, self._home.log, self._about) if self._publisher is not None else None
+        )
+        self._noted: dict[str, str] = {}  # the state of a query that was noted last
 
     @property
     def record(self) -> RunRecord:
@@ -106,11 +113,16 @@ class Run:
             self._home.begin_log()
             self._save()
             self._spectator.starting(self._record)
+            if self._teller is not None:
+                self._teller.start()
+            self._note(INFO, f"starts on {self._record.remote or self._record.master} as process {self._record.pid}")
             try:
                 self._run()
             except Exception as error:
                 known = isinstance(error, PipelineFailed)
                 line = str(error) if known else useful_line(error)
+                if not known:
+                    self._note(ERROR, f"{line}\n{''.join(traceback.format_exception(error))}")
                 self._end(FAILED, line)
                 log = f"the log of {self._options.remote}" if self._options.remote else self._record.log
                 failed = PipelineFailed(f"{self._record.pipeline}: {line}; the whole story is in {log}")
@@ -162,7 +174,7 @@ class Run:
             return not self._ending.due
         with one_by_one(spark, watch.until_started):
             queries = self._call(spark)
-        self._record.state = RUNNING
+        self._runs()
         for query in queries:
             watch.add(query)
         self._start_feed()
@@ -184,8 +196,13 @@ class Run:
         latest = {status["query"]: status for status in self._record.queries}
         latest |= {status.query: status.json() for status in changed}
         self._record.queries = list(latest.values())
-        self._record.state = RUNNING
+        self._runs()
         self._save()
+        for status in changed:
+            if self._noted.get(status.run_id) != status.state:
+                self._noted[status.run_id] = status.state
+                level, why = (ERROR, f": {status.error}") if status.error else (INFO, "")
+                self._note(level, f"the query is {status.state}{why}", status.query)
         if self._publisher is not None:
             self._publisher.publish([(status.key, status.json()) for status in changed])
         if self._feed is not None:
@@ -195,10 +212,25 @@ class Run:
     def _end(self, state: str, error: str | None = None) -> None:
         self._record.state, self._record.error, self._record.ended = state, error, utc_now()
         self._save()
+        self._note(ERROR if error else INFO, f"{state}: {error}" if error else state)
+        if self._teller is not None:
+            self._teller.close()
         if self._publisher is not None:
-            about = {"pipeline": self._record.pipeline, "state": state, "at": self._record.ended, "error": error}
-            self._publisher.publish([(self._record.pipeline, about)])
+            self._publisher.publish([(self._record.pipeline, self._about())])
             self._publisher.close()
+
+    def _runs(self) -> None:
+        if self._record.state != RUNNING:
+            self._record.state = RUNNING
+            if self._teller is not None:
+                self._teller.tell()
+
+    def _note(self, level: str, text: str, query: str = "") -> None:
+        if self._teller is not None:
+            self._teller.note(level, text, query)
+
+    def _about(self) -> dict[str, Any]:
+        return about(self._record, utc_now(), self._found.summary, (one.json() for one in self._found.shows))
 
     def _save(self) -> None:
         self._home.write(self._record)

@@ -5,7 +5,9 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from itertools import islice
 
-from headrace.spark.pipelines.banking.balances import pipeline
+from tests.spark.pipelines.drawing import assert_drawn
+
+from headrace.spark.pipelines.banking.balances import SHOWS, pipeline
 from headrace.spark.pipelines.banking.events import TRANSACTIONS, happenings
 
 MALFORMED = [b"{", None, b'{"id": "x"}', b'{"id": "x", "amount": 1e2, "at": "yesterday"}']
@@ -70,3 +72,4 @@ def test_balances_are_exact_with_duplicates_late_and_malformed_events_and_restar
         "no value",
         "not a JSON object of the expected form",
     ]
+    assert_drawn(SHOWS, bank.topic)

@@ -6,8 +6,9 @@ from decimal import Decimal
 from itertools import islice
 
 import pytest
+from tests.spark.pipelines.drawing import assert_drawn
 
-from headrace.spark.pipelines.banking.compliance import pipeline
+from headrace.spark.pipelines.banking.compliance import SHOWS, pipeline
 from headrace.spark.pipelines.banking.events import START, TRANSACTIONS, happenings
 from headrace.spark.pipelines.happening import Happening
 
@@ -102,6 +103,10 @@ def test_a_past_period_is_reported_exactly_and_again_to_the_byte(bank, delivered
     columns = ("customer", "finding", "movements", "total", "first", "last", "reference")
     table = bank.table("compliance_findings")
     assert sorted(tuple(one[column] for column in columns) for one in table) == findings
+    in_topic = [
+        (one["customer"], one["finding"], one["movements"], Decimal(one["total"])) for one in bank.topic("bank.compliance")
+    ]
+    assert sorted(in_topic) == [one[:4] for one in findings]
     lines = first.splitlines()
     assert lines[0] == "# Compliance report from 2026-01-04T00:00:00+00:00 to 2026-01-21"
     assert "| C-series | EUR | structuring | 3 | 28400.00 | 2026-01-06 00:00:00 | 2026-01-10 23:59:59 | s1 |" in lines
@@ -111,6 +116,7 @@ def test_a_past_period_is_reported_exactly_and_again_to_the_byte(bank, delivered
     assert report("again.md") == first
     assert report("whole.md", seek=False) == first
     assert bank.table("compliance_totals") == totals
+    assert_drawn(SHOWS, bank.topic)
 
 
 def test_a_report_of_nothing_and_one_of_everything(bank, delivered):

@@ -6,7 +6,9 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from itertools import islice
 
-from headrace.spark.pipelines.banking.dashboard import pipeline
+from tests.spark.pipelines.drawing import assert_drawn
+
+from headrace.spark.pipelines.banking.dashboard import SHOWS, pipeline
 from headrace.spark.pipelines.banking.events import START, TRANSACTIONS, happenings
 from headrace.spark.pipelines.happening import Happening
 
@@ -104,3 +106,4 @@ def test_panels_are_those_of_plain_python_with_late_and_repeated_payments_and_re
     last_hour = [row for row in expected if row["start"] >= max(row["start"] for row in expected) - 60 * MINUTE]
     shown = sum(row["payments"] for row in last_hour if row["panel"] == "minute")
     assert re.search(rf"<p>{shown} card payments in the last hour", drawn)
+    assert_drawn(SHOWS, bank.topic)

@@ -5,9 +5,10 @@ from decimal import Decimal
 from itertools import islice
 
 from tests.spark.pipelines.banking.fraud_oracle import expected_alerts
+from tests.spark.pipelines.drawing import assert_drawn
 
 from headrace.spark.pipelines.banking.events import CUSTOMERS, START, TRANSACTIONS, happenings
-from headrace.spark.pipelines.banking.fraud import pipeline
+from headrace.spark.pipelines.banking.fraud import SHOWS, pipeline
 from headrace.spark.pipelines.happening import Happening
 
 PLACES = {"Berlin": (52.52, 13.405), "Tokyo": (35.677, 139.65)}
@@ -76,6 +77,7 @@ def test_alerts_are_those_of_plain_python_with_late_and_repeated_payments_and_re
         assert (alert["account"], alert["merchant"], alert["city"]) == (value["account"], value["merchant"], value["city"])
     hand = {alert["payment"]: alert["home"] for alert in table if alert["customer"] == "C-hand"}
     assert hand == {"b2": "Paris", "t2": "Paris"}  # who moved between the runs
+    assert_drawn(SHOWS, bank.topic)
 
 
 def test_who_stays_away_is_forgotten_and_who_comes_back_in_time_is_remembered(bank):

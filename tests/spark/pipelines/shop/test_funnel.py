@@ -4,11 +4,12 @@ from datetime import timedelta
 from itertools import islice
 
 import pytest
+from tests.spark.pipelines.drawing import assert_drawn
 from tests.spark.pipelines.shop import oracle
 
 from headrace.spark.pipelines.happening import Happening
 from headrace.spark.pipelines.shop.events import CLICKS, START, happenings
-from headrace.spark.pipelines.shop.funnel import pipeline
+from headrace.spark.pipelines.shop.funnel import SHOWS, pipeline
 
 HOUR, MINUTE = timedelta(hours=1), timedelta(minutes=1)
 LATENESS = 10 * MINUTE
@@ -63,3 +64,4 @@ def test_the_funnel_is_that_of_plain_python_with_late_and_repeated_clicks_and_a_
         if one["of_previous"] is None:
             del one["of_previous"]  # JSON written by Spark leaves nulls out
     assert in_topic == expected
+    assert_drawn(SHOWS, lambda topic: [value for _, value in shop.topic(topic)])

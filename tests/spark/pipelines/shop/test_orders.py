@@ -4,11 +4,12 @@ from datetime import datetime, timedelta
 from itertools import islice
 
 import pytest
+from tests.spark.pipelines.drawing import assert_drawn
 from tests.spark.pipelines.shop import oracle
 
 from headrace.spark.pipelines.happening import Happening
 from headrace.spark.pipelines.shop.events import DELIVERIES, ORDERS, PAYMENTS, SHIPMENTS, START, happenings
-from headrace.spark.pipelines.shop.orders import pipeline
+from headrace.spark.pipelines.shop.orders import SHOWS, pipeline
 
 HOUR, MINUTE, MOMENT = timedelta(hours=1), timedelta(minutes=1), timedelta(milliseconds=1)
 LATENESS = 4 * HOUR
@@ -109,3 +110,4 @@ def test_statuses_and_alerts_are_those_of_plain_python_with_late_and_repeated_me
     assert statuses == {order: every[-1] for order, every in lives.said.items()}
     # By both queries, under the same key: the topic is compacted.
     assert [value["fault"] for _, value in shop.topic("shop.rejected")] == ["missing: order"] * 2
+    assert_drawn(SHOWS, lambda topic: [value for _, value in shop.topic(topic)])

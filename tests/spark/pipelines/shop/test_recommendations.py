@@ -4,11 +4,12 @@ from datetime import timedelta
 from itertools import islice
 
 import pytest
+from tests.spark.pipelines.drawing import assert_drawn
 from tests.spark.pipelines.shop import oracle
 
 from headrace.spark.pipelines.happening import Happening
 from headrace.spark.pipelines.shop.events import ORDERS, happenings
-from headrace.spark.pipelines.shop.recommendations import LARGEST_BASKET, pipeline
+from headrace.spark.pipelines.shop.recommendations import LARGEST_BASKET, SHOWS, pipeline
 
 LATENESS = timedelta(days=7)
 
@@ -64,3 +65,4 @@ def test_recommendations_are_those_of_plain_python_with_late_and_repeated_orders
     assert gate.late == 1
     assert gate.repeated >= 2
     assert [one["product"] for one in expected["P-a"]] == ["P-c", "P-b"]
+    assert_drawn(SHOWS, lambda topic: [value for _, value in shop.topic(topic)])

@@ -4,11 +4,12 @@ from datetime import timedelta
 from itertools import islice
 
 import pytest
+from tests.spark.pipelines.drawing import assert_drawn
 from tests.spark.pipelines.shop import oracle
 
 from headrace.spark.pipelines.happening import Happening
 from headrace.spark.pipelines.shop.events import CLICKS, START, happenings
-from headrace.spark.pipelines.shop.sessions import pipeline
+from headrace.spark.pipelines.shop.sessions import SHOWS, pipeline
 
 GAP = timedelta(minutes=30)
 LATENESS = timedelta(minutes=10)
@@ -71,3 +72,4 @@ def test_sessions_are_those_of_plain_python_with_late_and_repeated_clicks_and_a_
     [(place, bad)] = shop.topic("shop.rejected")
     assert (place, bad["value"]) == (f"shop.clicks/{bad['partition']}/{bad['offset']}", "not JSON at all")
     assert bad["fault"] == "not a JSON object of the expected form"
+    assert_drawn(SHOWS, lambda topic: [value for _, value in shop.topic(topic)])

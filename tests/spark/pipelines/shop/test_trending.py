@@ -4,11 +4,12 @@ from datetime import timedelta
 from itertools import islice
 
 import pytest
+from tests.spark.pipelines.drawing import assert_drawn
 from tests.spark.pipelines.shop import oracle
 
 from headrace.spark.pipelines.happening import Happening
 from headrace.spark.pipelines.shop.events import CLICKS, PRODUCTS, happenings
-from headrace.spark.pipelines.shop.trending import pipeline
+from headrace.spark.pipelines.shop.trending import SHOWS, pipeline
 
 MINUTE, MOMENT = timedelta(minutes=1), timedelta(milliseconds=1)
 LATENESS = 10 * MINUTE
@@ -49,3 +50,8 @@ def test_trending_products_are_those_of_plain_python_with_late_and_repeated_clic
     assert gate.late >= 1
     assert gate.repeated >= 2
     assert shop.table("shop_trending") == expected
+    in_topic = dict(shop.topic("shop.trending"))
+    assert sorted((one["product"], one["looks"], one["visitors"]) for one in in_topic.values()) == sorted(
+        (one["product"], one["looks"], one["visitors"]) for one in expected
+    )
+    assert_drawn(SHOWS, lambda topic: [value for _, value in shop.topic(topic)])

@@ -40,7 +40,7 @@ class TopicStanding:
     partitions: Sequence[Standing]
 
 
-def _moved(offsets: ShareOffsets, group_id: str, wanted: Mapping[str, Mapping[int, int]]) -> About:
+def _moved(offsets: ShareOffsets, group_id: str, wanted: Mapping[str, Mapping[int, int | None]]) -> About:
     return About(group_id, {"topics": sorted(wanted)})
 
 
@@ -74,6 +74,13 @@ class ShareOffsets:
             wanted = self._begun(group_id)
         return [self._topic_standing(group_id, name, indexes) for name, indexes in wanted.items()]
 
+    def positions(self, group_id: str) -> dict[str, dict[int, int]]:
+        """Where a group stands now, by topic and partition; it may be about to become durable."""
+        found: dict[str, dict[int, int]] = {}
+        for partition in self._partitions.of_group(group_id):
+            found.setdefault(partition.topic, {})[partition.place.partition] = partition.start_offset
+        return found
+
     def _begun(self, group_id: str) -> dict[str, list[int]]:
         begun: dict[str, list[int]] = {}
         for partition in self._partitions.of_group(group_id):
@@ -96,9 +103,10 @@ class ShareOffsets:
 
     @audited("group.offsets.move", _moved)
     async def alter(
-        self, group_id: str, wanted: Mapping[str, Mapping[int, int]]
+        self, group_id: str, wanted: Mapping[str, Mapping[int, int | None]]
     ) -> dict[str, tuple[UUID | None, dict[int, LogError | None]]]:
-        """Moves partitions to offsets; makes the group if need be. Raises GroupNotFound, GroupNotEmpty and StorageFailed."""
+        """Moves partitions to offsets, or forgets them (None), in one step; makes the group if need be. Raises GroupNotFound,
+        GroupNotEmpty and StorageFailed."""
         _check_empty(self._find_or_create(group_id))
         answers: dict[str, tuple[UUID | None, dict[int, LogError | None]]] = {}
         for name, offsets in wanted.items():
@@ -110,7 +118,7 @@ class ShareOffsets:
         await self._store.kept()
         return answers
 
-    def _move(self, group_id: str, topic: Topic | None, index: int, offset: int) -> LogError | None:
+    def _move(self, group_id: str, topic: Topic | None, index: int, offset: int | None) -> LogError | None:
         if topic is None:
             return UnknownTopic(_NOT_HERE)
         try:

@@ -13,7 +13,7 @@ from headrace.broker.group_config_defs import duration_ms
 from headrace.broker.groups.share.dead_letters import DeadLetters
 from headrace.broker.groups.share.partition import PartitionSettings, SharePartition
 from headrace.broker.groups.share.state_rows import Place, State
-from headrace.broker.groups.share.state_store import StateStore
+from headrace.broker.groups.share.state_store import Forgotten, StateStore
 from headrace.broker.topic_errors import UnknownTopicId
 from headrace.clock import Clock
 from headrace.log.errors import UnknownTopic
@@ -115,13 +115,18 @@ class SharePartitions:
 
     # -- moving and forgetting
 
-    def move(self, place: Place, offset: int) -> None:
-        """Begins anew at an offset; durable once the store has kept it. Raises UnknownTopicId and UnknownTopic."""
+    def move(self, place: Place, offset: int | None) -> None:
+        """Begins anew at an offset, or without one is forgotten; durable once the store has kept it. All that are moved without
+        awaiting in between are kept together. Raises UnknownTopicId and UnknownTopic."""
         topic, log = self._find(place.topic_id, place.partition)
         old = self._partitions.get(place)
         if old is not None:
             self._dead_letters.forget(old)
             old.close()
+        if offset is None:
+            self._remove(place)
+            self._store.changed(Forgotten(place))
+            return
         epoch = old.state_epoch + 1 if old is not None else 0
         bounded = min(max(offset, log.start_offset), log.high_watermark)
         self._store.changed(self._begin(place, topic.name, log, State(bounded, (), state_epoch=epoch)))

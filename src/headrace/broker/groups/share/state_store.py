@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from headrace.broker.groups.errors import StorageFailed
@@ -31,9 +32,19 @@ class Kept(Protocol):
     @property
     def place(self) -> Place: ...
 
-    def row(self) -> bytes:
-        """Its state as it is now."""
+    def row(self) -> bytes | None:
+        """Its state as it is now; None: there is nothing to keep any more."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class Forgotten:
+    """A partition that is not kept any more, and goes with the next write."""
+
+    place: Place
+
+    def row(self) -> None:
+        return None
 
 
 class StateStore:

@@ -23,20 +23,19 @@ POLL_S = 5.0
 
 async def dead_letters(view: View) -> None:
     view.title("Dead letters")
-    ui.label("What was rejected, has expired, was one too many, or was given back too often.").classes("opacity-70")
+    ui.label("What was rejected, has expired, was one too many, or was given back too often.").classes("headrace-soft")
     heading("In queues")
     queues = table(
         [("queue", "Queue", "left"), ("vhost", "Virtual host", "left"), ("messages", "Messages", "right"),
-         ("origins", "Come from", "left")]
+         ("origins", "Come from", "left")],
+        go=view.go,
     )  # fmt: skip
-    queues.on("row-click", lambda event: view.go(event.args[1]["link"]))
     no_queues = show_empty("No queue gets dead letters", "headrace queue declare work -a x-dead-letter-exchange= \\\n"
                            "    -a x-dead-letter-routing-key=dead")  # fmt: skip
     heading("In topics")
-    topics = table([("topic", "Topic", "left"), ("records", "Records", "right"), ("of", "Of", "left")])
-    topics.on("row-click", lambda event: view.go(event.args[1]["link"]))
-    no_topics = ui.label("No route and no share group has dead letters").classes("opacity-70")
-    more = ui.label("There are more than are shown").classes("opacity-70")
+    topics = table([("topic", "Topic", "left"), ("records", "Records", "right"), ("of", "Of", "left")], go=view.go)
+    no_topics = ui.label("No route and no share group has dead letters").classes("headrace-soft")
+    more = ui.label("There are more than are shown").classes("headrace-soft")
 
     async def refresh() -> None:
         said = await view.access.get("/v1/dead-letters")
@@ -73,5 +72,5 @@ def _topic_row(one: dict[str, Any]) -> dict[str, Any]:
 PAGES = [
     Page("/dead-letters", "Dead letters", dead_letters, icon="mark_email_unread", group="Queues"),
     Page("/dead-letters/{rest:path}", "Dead letters", dead_letters_of),
-    Page("/dead-letter-topics/{topic}", "Dead letters", dead_letters_in),
+    Page("/dead-letter-topics/{topic}", "Dead letters", dead_letters_in, home="/dead-letters"),
 ]

@@ -14,6 +14,7 @@ from headrace.console.parts.states import show_empty
 from headrace.console.parts.values import count_text, size_text, time_text
 
 SHOWN = 25
+POLL_S = 3.0
 
 
 async def dead_letters_of(view: View) -> None:
@@ -41,6 +42,7 @@ class _Letters:
                 self._some.set_enabled(False)
                 ui.button("Retry all", icon="replay", on_click=lambda: self._retry({}))
         self._list = ui.column().classes("w-full gap-1")
+        view.every(POLL_S, self._follow)
         with ui.row().classes("w-full justify-end"):
             self._back = ui.button(icon="chevron_left", on_click=lambda: self._go(-1)).props(
                 'flat round dense aria-label="Back"'
@@ -64,6 +66,11 @@ class _Letters:
         self._on.set_enabled(self._next is not None)
         self._view.remember(skip=self._skip or None)
 
+    async def _follow(self) -> None:
+        """How many there are now; what is shown stays, somebody may be reading it."""
+        said = await self._view.access.get(self._path, {"limit": 1})
+        self._count.text = f"{left_text(said['messages'])} in the queue"
+
     async def _go(self, by: int) -> None:
         self._skip = max(0, self._skip + by * SHOWN)
         await self.show()
@@ -76,13 +83,12 @@ class _Letters:
                 box = ui.checkbox(value=number in self._ticked).props(f'dense aria-label="Tick {number}"').classes("mt-3")
                 box.on_value_change(lambda event: self._tick(number, event.value))
                 box.set_enabled(may_go)
-            with ui.expansion().classes("grow min-w-0 border border-gray-500/30 rounded") as shown:
+            said = (_why(entry), " ".join(payload_text(entry)[:200].split()) or "(empty)", size_text(entry["payload_bytes"]))
+            with ui.expansion(" ".join(said)).classes("grow min-w-0 headrace-box") as shown:  # its text is what is read out
                 with shown.add_slot("header"), ui.row().classes("items-center gap-3 w-full min-w-0"):
-                    ui.label(_why(entry)).classes("shrink-0")
-                    ui.label(" ".join(payload_text(entry)[:200].split()) or "(empty)").classes(
-                        "font-mono text-xs truncate grow min-w-0 w-40"
-                    )
-                    ui.label(size_text(entry["payload_bytes"])).classes("opacity-70 text-xs")
+                    ui.label(said[0]).classes("shrink-0")
+                    ui.label(said[1]).classes("font-mono text-xs truncate grow min-w-0 w-40")
+                    ui.label(said[2]).classes("headrace-soft text-xs")
                 _story(entry)
             if may_go:
                 ui.button(icon="replay", on_click=lambda: self._retry({"ids": [number]})).props(
@@ -147,7 +153,7 @@ def _story(entry: dict[str, Any]) -> None:
     ]
     own = {name: value for name, value in entry["headers"].items() if not name.startswith(("x-death", "x-first-", "x-last-"))}
     if own:
-        ui.label("Headers").classes("opacity-70 mt-2")
+        ui.label("Headers").classes("headrace-soft mt-2")
         plain(as_json(own))
-    ui.label("Payload").classes("opacity-70 mt-2")
+    ui.label("Payload").classes("headrace-soft mt-2")
     plain(payload_text(entry))

@@ -19,13 +19,14 @@ from headrace.console.parts.values import as_format, bytes_of, time_text
 from headrace.console.searching import text_of
 
 SHOWN = 25
+MOST_IN_ADDRESS = 1000  # characters
 _PREFIX = "__dlq.errors."
 
 
 async def dead_letters_in(view: View) -> None:
     topic = view.params["topic"]
     view.title(topic, back="/dead-letters")
-    await _Records(view, topic).newest()
+    await _Records(view, topic).first()
 
 
 def story(event: Event) -> dict[str, str]:
@@ -58,16 +59,26 @@ class _Records:
             self._older = ui.button("Older", icon="chevron_left", on_click=self._go_older).props("flat dense no-caps")
             self._newer = ui.button("Newer", icon="chevron_right", on_click=self._go_newer).props("flat dense no-caps")
 
+    async def first(self) -> None:
+        """What the address says."""
+        at = self._view.query.get("at")
+        self._show(await (self._browsing.at(at) if at else self._browsing.open("latest")))
+
     async def newest(self) -> None:
         self._show(await self._browsing.open("latest"))
+        self._view.remember(at=None)
 
     async def _go_older(self) -> None:
         if self._page is not None:
-            self._show(await self._browsing.older(self._page))
+            self._go(await self._browsing.older(self._page))
 
     async def _go_newer(self) -> None:
         if self._page is not None:
-            self._show(await self._browsing.newer(self._page))
+            self._go(await self._browsing.newer(self._page))
+
+    def _go(self, page: EventPage) -> None:
+        self._show(page)
+        self._view.remember(at=page.at if len(page.at) <= MOST_IN_ADDRESS else None)
 
     def _show(self, page: EventPage) -> None:
         self._page = page
@@ -90,10 +101,11 @@ class _Records:
                 box = ui.checkbox(value=place in self._ticked).props(f'dense aria-label="Tick {name}"').classes("mt-3")
                 box.on_value_change(lambda change: self._tick(place, change.value))
                 box.set_enabled("topic" in died)
-            with ui.expansion().classes("grow min-w-0 border border-gray-500/30 rounded") as shown:
+            why, beginning = died.get("message", "no dead letter")[:200], " ".join(content[:200].split())
+            with ui.expansion(f"{why} {beginning}").classes("grow min-w-0 headrace-box") as shown:
                 with shown.add_slot("header"), ui.row().classes("items-center gap-3 w-full min-w-0"):
-                    ui.label(died.get("message", "no dead letter")[:200]).classes("min-w-0 break-words")
-                    ui.label(" ".join(content[:200].split())).classes("font-mono text-xs truncate grow min-w-0 w-40")
+                    ui.label(why).classes("min-w-0 break-words")
+                    ui.label(beginning).classes("font-mono text-xs truncate grow min-w-0 w-40")
                 facts({"When": time_text(event["timestamp"]), **died}, columns="md:grid-cols-2")
                 plain(content)
             if "topic" in died and not self._view.read_only:

@@ -12,7 +12,7 @@ from headrace.console.pages.exchange.trial import TryOut
 from headrace.console.parts.asking import ask_name
 from headrace.console.parts.bindings import ask_bind, unbind_button
 from headrace.console.parts.messages import DEFAULT_EXCHANGE, ask_publish
-from headrace.console.parts.pieces import as_json, facts, heading, plain
+from headrace.console.parts.pieces import as_json, facts, heading, members, state_badge
 from headrace.console.parts.values import count_text
 
 LIMIT = 50
@@ -24,8 +24,8 @@ async def exchange(view: View) -> None:
     said = await view.access.get(path)
     view.title(name, back="/exchanges")
     with ui.row().classes("w-full items-center gap-2"):
-        ui.badge(said["type"], color="grey-8").classes("text-sm px-2 py-1")
-        ui.label(f"in virtual host {vhost}").classes("opacity-70")
+        state_badge(said["type"], "plain")
+        ui.label(f"in virtual host {vhost}").classes("headrace-soft")
         ui.link("Graph", f"/graph?vhost={part(vhost)}&prefix={part(name)}")
         ui.space()
         if not view.read_only:
@@ -39,10 +39,10 @@ async def exchange(view: View) -> None:
         }
     )
     if said["arguments"]:
-        plain(as_json(said["arguments"]))
+        facts(members(said["arguments"]))
     TryOut(view, path)
     if name == DEFAULT_EXCHANGE:
-        ui.label("Every queue is bound to it by its own name.").classes("opacity-70")
+        ui.label("Every queue is bound to it by its own name.").classes("headrace-soft")
         return
     with ui.row().classes("items-center gap-2"):
         heading("Goes to")
@@ -82,11 +82,11 @@ class _Bindings:
             for binding in said["items"]:
                 self._row(binding)
             if not said["items"]:
-                ui.label("Nothing").classes("opacity-70")
+                ui.label("Nothing").classes("headrace-soft")
             if said["page_count"] > 1:
                 with ui.row().classes("items-center gap-2"):
                     ui.label(f"page {self._page} of {said['page_count']}, {count_text(said['filtered_count'])} in all").classes(
-                        "opacity-70"
+                        "headrace-soft"
                     )
                     back = ui.button(icon="chevron_left", on_click=lambda: self._go(-1)).props(
                         'flat round dense aria-label="Back"'
@@ -108,6 +108,6 @@ class _Bindings:
             ui.link(other, f"/{kind}s/{part(self._vhost)}/{part(other)}").classes("break-all")
             ui.label(binding["routing_key"] or "(no key)").classes("font-mono text-sm break-all")
             if binding["arguments"]:
-                ui.label(as_json(binding["arguments"])).classes("font-mono text-xs opacity-70 break-all whitespace-pre-wrap")
+                ui.label(as_json(binding["arguments"])).classes("font-mono text-xs headrace-soft break-all whitespace-pre-wrap")
             if not self._view.read_only:
                 unbind_button(self._view, self._vhost, binding)

@@ -18,6 +18,8 @@ from headrace.console.pages.group.reset import ask_reset
 from headrace.console.parts.asking import ask_name
 from headrace.console.parts.charts import TimeChart
 from headrace.console.parts.listing import Column, Listing, Row
+from headrace.console.parts.pieces import heading
+from headrace.console.parts.tables import dressed
 from headrace.console.parts.values import count_text
 
 POLL_S = 2.0
@@ -52,9 +54,10 @@ class GroupPage:
             if not view.read_only:
                 ui.button("Reset offsets", icon="restart_alt", on_click=self._reset).props("flat no-caps")
                 ui.button("Delete", icon="delete", color="negative", on_click=self._ask_delete).props("flat no-caps")
+        self._route = ui.link("", "").classes("hidden")
         with ui.card().classes("w-full"):
             self._chart = TimeChart("Records behind, while this page is open", "records")
-        ui.label("Members").classes("text-lg").props('role="heading" aria-level="2"')
+        heading("Members")
         self._members = ui.table(
             columns=[
                 {"name": name, "label": label, "field": name, "align": "left", "style": "overflow-wrap: anywhere"}
@@ -63,9 +66,9 @@ class GroupPage:
             rows=[],
             row_key="id",
         )
-        self._members.classes("w-full headrace-members").props("flat bordered dense wrap-cells")
+        dressed(self._members, "Members").classes("headrace-members")
         self._no_members = ui.label("None: nobody reads for this group now").classes("opacity-70")
-        ui.label("Where it stands").classes("text-lg").props('role="heading" aria-level="2"')
+        heading("Where it stands")
         self._listing = Listing(
             view, _LAG, self._part, filter_label="Topic contains", empty="It has no position in any topic", every_s=3600.0
         )
@@ -80,6 +83,10 @@ class GroupPage:
         kind = {"share": "share group", "consumer": "consumer group", "classic": "classic group"}
         protocol = f", {about['protocol']}" if about["protocol"] else ""
         self._type.text = f"{kind.get(about['type'], about['type'])}{protocol}, {count_text(about['member_count'])} members"
+        if about.get("route"):
+            self._route.text = f"Route {about['route']} keeps its position with this group"
+            self._route.props["href"] = f"/routes/{part(about['route'])}"
+            self._route.classes(remove="hidden")
         self._total.text = f"{count_text(standing['lag'])} records behind"
         self._members.rows = [_member(each) for each in about["members"][:MOST_MEMBERS]]
         self._members.visible = bool(about["members"])
@@ -108,10 +115,7 @@ class GroupPage:
         }
 
     def _reset(self) -> None:
-        positions: dict[str, list[int]] = {}
-        for each in self._offsets:
-            positions.setdefault(each["topic"], []).append(each["partition"])
-        ask_reset(self._view, self._path, positions, self.refresh)
+        ask_reset(self._view, self._path, sorted({each["topic"] for each in self._offsets}), self.refresh)
 
     def _ask_delete(self) -> None:
         async def delete() -> None:

@@ -1,7 +1,8 @@
 """Moving a group: to the earliest or the latest record, an offset, a time, or by so many; in one topic or in all it reads.
 
-The server says first what it would do (`dry_run`), and that is shown; only what was shown can be applied. What was applied can
-be taken back from there as long as the dialog is open.
+The server says first what it would do (`dry_run`), and that is shown; exactly what was shown is applied, with one request that
+the server does as a whole or not at all. What was applied can be taken back from there as long as the dialog is open: the
+answer has what that takes.
 """
 
 from __future__ import annotations
@@ -17,8 +18,6 @@ from headrace.console.parts.values import count_text
 
 ALL = ""
 SHOWN = 500
-MOST_TOPICS = 200
-MOST_STEPS = 500  # requests to take a reset back: partitions with the same position go together
 _TARGETS = {
     "earliest": "the earliest record",
     "latest": "the latest record",
@@ -29,7 +28,6 @@ _TARGETS = {
 _HINTS = {"offset": "Offset", "time": "Time, 2026-03-01T09:30:00Z", "shift": "Records (negative: back)"}
 
 Moved = dict[str, Any]
-Positions = dict[str, list[int]]  # the partitions of each topic in which the group has one
 
 
 class WrongTarget(Exception):
@@ -56,30 +54,43 @@ def wanted_of(target: str, text: str) -> dict[str, Any]:
     return {"to": number}
 
 
-def back_of(moved: list[Moved]) -> list[dict[str, Any]]:
-    """The resets that take one back. Partitions where the group had no position before stay where they are."""
-    places: dict[tuple[str, int], list[int]] = {}
+def chosen_of(topic: str, partition: str) -> dict[str, Any]:
+    """What a reset is about. Raises WrongTarget."""
+    if topic == ALL:
+        return {"all_topics": True}
+    if not partition.strip():
+        return {"topic": topic}
+    try:
+        indexes = [int(each) for each in partition.split(",")]
+    except ValueError:
+        raise WrongTarget("Partitions are numbers: 0, 2") from None
+    return {"topic": topic, "partitions": indexes}
+
+
+def exactly(moved: list[Moved]) -> dict[str, dict[str, int | None]]:
+    """`offsets` of a reset that does what a preview has shown."""
+    offsets: dict[str, dict[str, int | None]] = {}
     for each in moved:
-        if each["before"] is not None and each["before"] != each["after"]:
-            places.setdefault((each["topic"], each["before"]), []).append(each["partition"])
-    return [{"topic": topic, "to": offset, "partitions": indexes} for (topic, offset), indexes in places.items()]
+        offsets.setdefault(each["topic"], {})[str(each["partition"])] = each["after"]
+    return offsets
 
 
 class ResetDialog:
-    def __init__(self, view: View, path: str, positions: Positions, done: Callable[[], Awaitable[None]]) -> None:
+    def __init__(self, view: View, path: str, topics: list[str], done: Callable[[], Awaitable[None]]) -> None:
         self._view = view
         self._path = f"{path}/offsets/reset"
-        self._positions = positions
         self._done = done
-        self._previewed: list[dict[str, Any]] = []
-        self._moved: list[Moved] = []
+        self._previewed: list[Moved] = []
+        self._back: dict[str, Any] = {}
         with ui.dialog() as self.dialog, ui.card().classes("w-full max-w-3xl gap-3"):
+            self.dialog.props["aria-label"] = "Reset offsets"
             ui.label("Reset offsets").classes("text-lg").props('role="heading" aria-level="2"')
             ui.label("The group must have no members: stop its consumers first.").classes("opacity-80")
             with ui.row().classes("w-full gap-3 items-start"):
-                options = {ALL: f"All topics it reads ({len(positions)})"} | {topic: topic for topic in positions}
+                options = {ALL: f"All topics it reads ({len(topics)})"} | {topic: topic for topic in topics}
                 self._topic = ui.select(options, label="Topic", value=ALL, with_input=True, on_change=self._changed)
                 self._topic.classes("grow").props("outlined dense options-dense")
+                self._partitions = ui.input("Partitions (all)", on_change=self._changed).classes("w-36").props("outlined dense")
                 self._target = ui.select(_TARGETS, label="Move to", value="earliest", on_change=self._changed)
                 self._target.classes("w-52").props("outlined dense options-dense")
                 self._text = ui.input("", on_change=self._changed).classes("w-52").props("outlined dense")
@@ -116,52 +127,44 @@ class ResetDialog:
         self._text.visible = target in _HINTS
         self._text.props["label"] = _HINTS.get(target, "")
         self._text.update()
+        self._partitions.visible = self._topic.value not in (ALL, None)
         self._apply.set_enabled(False)
         self._table.visible = False
         self._said.text = self._problem.text = ""
 
-    def _bodies(self) -> list[dict[str, Any]]:
-        wanted = wanted_of(str(self._target.value), self._text.value or "")
-        topics = list(self._positions) if self._topic.value in (ALL, None) else [str(self._topic.value)]
-        if not topics:
-            raise WrongTarget("The group has no position in any topic")
-        if len(topics) > MOST_TOPICS:
-            raise WrongTarget(f"It reads more than {MOST_TOPICS} topics: choose one")
-        if "shift" in wanted:  # from where it stands, so only where it does
-            return [{"topic": topic, **wanted, "partitions": self._positions.get(topic, [])} for topic in topics]
-        return [{"topic": topic, **wanted} for topic in topics]
-
     async def _preview(self) -> None:
         self._changed()
         try:
-            bodies = self._bodies()
-            moved = await self._ask(bodies, dry_run=True)
+            wanted = wanted_of(str(self._target.value), self._text.value or "")
+            chosen = chosen_of(str(self._topic.value or ALL), self._partitions.value or "")
+            moved = (await self._ask({**chosen, **wanted, "dry_run": True}))["offsets"]
         except (WrongTarget, ServerError) as problem:
             self._problem.text = str(problem)
             return
         self._show(moved)
         differ = sum(each["before"] != each["after"] for each in moved)
         self._said.text = f"{count_text(differ)} of {count_text(len(moved))} positions would change. Nothing is changed yet."
-        self._previewed = bodies
+        self._previewed = moved
         self._apply.set_enabled(True)
 
     async def _do(self) -> None:
-        bodies, self._previewed = self._previewed, []
+        moved, self._previewed = self._previewed, []
         self._apply.set_enabled(False)
         try:
-            self._moved = await self._ask(bodies, dry_run=False)
+            said = await self._ask({"offsets": exactly(moved)})
         except ServerError as problem:
             self._problem.text = str(problem)
             return
-        self._show(self._moved)
-        self._said.text = f"Done: {count_text(len(self._moved))} positions are set."
-        self._undo.visible = 0 < len(back_of(self._moved)) <= MOST_STEPS
+        self._show(said["offsets"])
+        self._said.text = f"Done: {count_text(len(said['offsets']))} positions are set."
+        self._back = said["undo"]
+        self._undo.visible = bool(self._back)
         await self._done()
 
     async def _take_back(self) -> None:
         self._undo.visible = False
         try:
-            await self._ask(back_of(self._moved), dry_run=False)
+            await self._ask({"offsets": self._back})
         except ServerError as problem:
             self._problem.text = str(problem)
             return
@@ -169,12 +172,9 @@ class ResetDialog:
         self._said.text = "Taken back: the group stands where it stood."
         await self._done()
 
-    async def _ask(self, bodies: list[dict[str, Any]], *, dry_run: bool) -> list[Moved]:
-        moved: list[Moved] = []
-        for body in bodies:
-            said = await self._view.access.post(self._path, {**body, "dry_run": dry_run})
-            moved += said["offsets"]
-        return moved
+    async def _ask(self, body: dict[str, Any]) -> dict[str, Any]:
+        said: dict[str, Any] = await self._view.access.post(self._path, body)
+        return said
 
     def _show(self, moved: list[Moved]) -> None:
         self._table.rows = [
@@ -184,12 +184,12 @@ class ResetDialog:
                 "partition": each["partition"],
                 "before": count_text(each["before"]),
                 "after": count_text(each["after"]),
-                "by": "–" if each["before"] is None else f"{each['after'] - each['before']:+,}",
+                "by": "–" if each["before"] is None or each["after"] is None else f"{each['after'] - each['before']:+,}",
             }
             for each in moved[:SHOWN]
         ]
         self._table.visible = True
 
 
-def ask_reset(view: View, path: str, positions: Positions, done: Callable[[], Awaitable[None]]) -> None:
-    ResetDialog(view, path, positions, done).dialog.open()
+def ask_reset(view: View, path: str, topics: list[str], done: Callable[[], Awaitable[None]]) -> None:
+    ResetDialog(view, path, topics, done).dialog.open()

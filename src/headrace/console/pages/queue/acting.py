@@ -8,8 +8,8 @@ from nicegui import ui
 
 from headrace.console.access import part
 from headrace.console.frame import View
-from headrace.console.parts.asking import ask_name
-from headrace.console.parts.messages import ask_publish, dialog_title, left_text
+from headrace.console.parts.asking import a_dialog, answers, ask_name
+from headrace.console.parts.messages import ask_publish, left_text
 
 
 def actions(view: View, vhost: str, name: str, kind: str) -> None:
@@ -49,14 +49,10 @@ def _ask_move(view: View, path: str, name: str) -> None:
             dialog.close()
             ui.notify(f"{left_text(answers[0]['moved'])} moved to {to.value}", type="positive")
 
-    with ui.dialog() as dialog, ui.card().classes("w-96"):
-        dialog_title(f"Move messages from {name}")
-        ui.label("A message leaves this queue when it is safe in the other one. To undo it, move them back.").classes(
-            "opacity-70"
-        )
+    with a_dialog(
+        f"Move messages from {name}",
+        "A message leaves this queue when it is safe in the other one. To undo it, move them back.",
+    ) as dialog:
         to = ui.input("To the queue").classes("w-full").props("autofocus autocomplete=off")
         count = ui.number("How many (all that are ready if empty)", min=1, precision=0).classes("w-full")
-        with ui.row().classes("w-full justify-end"):
-            ui.button("Cancel", on_click=dialog.close).props("flat")
-            ui.button("Move", on_click=move)
-    dialog.open()
+        answers(dialog, "Move", move)

@@ -8,7 +8,8 @@ from typing import Any
 from nicegui import ui
 
 from headrace.console.frame import View
-from headrace.console.parts.messages import SHOWN_BYTES, dialog_title, show_message
+from headrace.console.parts.asking import a_dialog
+from headrace.console.parts.messages import SHOWN_BYTES, show_message
 from headrace.console.parts.pieces import heading
 
 SHOWN = 20
@@ -41,7 +42,7 @@ class Looking:
         self._back.visible = self._on.visible = False
         self._list = ui.column().classes("w-full gap-1")
         with self._list:
-            ui.label("Looking consumes nothing: the messages stay as they are.").classes("opacity-70")
+            ui.label("Looking consumes nothing: the messages stay as they are.").classes("headrace-soft")
         if "skip" in view.query:
             ui.timer(0, self.show, once=True)
 
@@ -59,7 +60,7 @@ class Looking:
             for message in found:
                 show_message(message, f"#{message['position']}")
             if not found:
-                ui.label("Nothing is ready" if not self._skip else "Nothing more").classes("opacity-70")
+                ui.label("Nothing is ready" if not self._skip else "Nothing more").classes("headrace-soft")
         self._back.visible = self._on.visible = True
         self._back.set_enabled(self._skip > 0)
         self._on.set_enabled(len(found) == SHOWN)
@@ -85,11 +86,11 @@ class Looking:
                     if not found:
                         ui.label("There was nothing")
 
-        with ui.dialog() as dialog, ui.card().classes("w-full max-w-3xl"):
-            dialog_title("Get messages")
-            ui.label("They are delivered, and what becomes of them then is chosen here. To look only, use Look.").classes(
-                "opacity-70"
-            )
+        with a_dialog(
+            "Get messages",
+            "They are delivered, and what becomes of them then is chosen here. To look only, use Look.",
+            classes="w-full max-w-3xl",
+        ) as dialog:
             with ui.row().classes("w-full"):
                 count = ui.number("How many", value=1, min=1, max=100, precision=0).classes("w-28")
                 mode = ui.select(MODES, value="ack_requeue_true", label="Then they are").classes("grow")
@@ -97,4 +98,3 @@ class Looking:
             with ui.row().classes("w-full justify-end"):
                 ui.button("Close", on_click=dialog.close).props("flat")
                 ui.button("Get", on_click=get)
-        dialog.open()

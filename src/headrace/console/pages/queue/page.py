@@ -13,7 +13,7 @@ from headrace.console.pages.queue.acting import actions
 from headrace.console.pages.queue.messages import Looking
 from headrace.console.parts.bindings import ask_bind, unbind_button
 from headrace.console.parts.charts import TimeChart
-from headrace.console.parts.pieces import as_json, facts, heading, plain, shown_rows, state_badge, table
+from headrace.console.parts.pieces import Redrawn, as_json, facts, heading, members, shown_rows, state_badge, table
 from headrace.console.parts.values import count_text, rate_text, size_text
 
 POLL_S = 2.0
@@ -27,8 +27,8 @@ async def queue(view: View) -> None:
     view.title(name, back="/queues")
     with ui.row().classes("w-full items-center gap-2"):
         state_badge(said["state"])
-        ui.badge(said["type"], color="grey-8").classes("text-sm px-2 py-1")
-        ui.label(f"in virtual host {vhost}").classes("opacity-70")
+        state_badge(said["type"], "plain")
+        ui.label(f"in virtual host {vhost}").classes("headrace-soft")
         ui.link("Graph", f"/graph?vhost={part(vhost)}&prefix={part(name)}")
         if said["type"] == "stream" and vhost == "/":
             ui.link("Its topic", f"/topics/{part(name)}")
@@ -37,7 +37,7 @@ async def queue(view: View) -> None:
         ui.space()
         if not view.read_only:
             actions(view, vhost, name, said["type"])
-    figures = ui.row().classes("w-full gap-6")
+    figures = Redrawn("w-full")
     with ui.element("div").classes("grid grid-cols-1 lg:grid-cols-2 gap-4 w-full"):
         with ui.card().classes("w-full"):
             depth = TimeChart("Messages", "messages", ("ready", "unacked"), height="180px")
@@ -45,7 +45,7 @@ async def queue(view: View) -> None:
             rates = TimeChart("Rates", "messages/s", ("in", "out", "acked"), height="180px")
     if said["type"] != "stream":
         Looking(view, path)
-    heading("What it was told")
+    heading("Definition")
     _definition(said)
     await _bindings(view, vhost, name, path)
     heading("Consumers")
@@ -58,11 +58,11 @@ async def queue(view: View) -> None:
             ("active", "Active", "left"),
         ]
     )
-    nobody = ui.label("Nobody consumes from it").classes("opacity-70")
+    nobody = ui.label("Nobody consumes from it").classes("headrace-soft")
 
     async def refresh() -> None:
         now = await view.access.get(path)
-        _figures(figures, now)
+        figures.show(_figures(now), lambda: _show_figures(now))
         moment = datetime.now(UTC).strftime("%H:%M:%S")
         depth.add(moment, {"ready": now["messages_ready"], "unacked": now["messages_unacknowledged"]})
         stats = now["message_stats"]
@@ -80,9 +80,9 @@ async def queue(view: View) -> None:
     view.every(POLL_S, refresh)
 
 
-def _figures(row: ui.row, now: dict[str, Any]) -> None:
+def _figures(now: dict[str, Any]) -> dict[str, str]:
     stats = now["message_stats"]
-    shown = {
+    return {
         "Ready": count_text(now["messages_ready"]),
         "Unacked": count_text(now["messages_unacknowledged"]),
         "Size": size_text(now.get("message_bytes_ready")),
@@ -91,12 +91,14 @@ def _figures(row: ui.row, now: dict[str, Any]) -> None:
         "Consumers": count_text(now["consumers"]),
         "Redelivered": count_text(stats.get("redeliver")),
     }
-    row.clear()
-    with row:
-        for label, value in shown.items():
+
+
+def _show_figures(now: dict[str, Any]) -> None:
+    with ui.row().classes("w-full gap-x-8 gap-y-3"):
+        for label, value in _figures(now).items():
             with ui.column().classes("gap-0"):
-                ui.label(value).classes("text-xl")
-                ui.label(label).classes("text-xs opacity-70")
+                ui.label(value).classes("headrace-figure")
+                ui.label(label).classes("text-xs headrace-soft")
 
 
 def _definition(said: dict[str, Any]) -> None:
@@ -111,9 +113,9 @@ def _definition(said: dict[str, Any]) -> None:
     )
     together = {**said.get("effective_policy_definition", {}), **said["arguments"]}
     if together:
-        plain(as_json(together))
+        facts(members(together))
     else:
-        ui.label("No arguments, and no policy says anything about it").classes("opacity-70")
+        ui.label("No arguments, and no policy says anything about it").classes("headrace-soft")
 
 
 def _consumer_row(one: dict[str, Any]) -> dict[str, Any]:
@@ -140,11 +142,11 @@ async def _bindings(view: View, vhost: str, name: str, path: str) -> None:
                 if binding["source"]:
                     ui.link(binding["source"], f"/exchanges/{part(vhost)}/{part(binding['source'])}").classes("break-all")
                 else:
-                    ui.label("(the default exchange, by its name)").classes("opacity-70")
+                    ui.label("(the default exchange, by its name)").classes("headrace-soft")
                 ui.label(binding["routing_key"] or "(no key)").classes("font-mono text-sm break-all")
                 if binding["arguments"]:
-                    ui.label(as_json(binding["arguments"])).classes("font-mono text-xs opacity-70 break-all")
+                    ui.label(as_json(binding["arguments"])).classes("font-mono text-xs headrace-soft break-all")
                 if binding["source"] and not view.read_only:
                     unbind_button(view, vhost, binding)
         if said["filtered_count"] > MOST_BINDINGS:
-            ui.label(f"… and {count_text(said['filtered_count'] - MOST_BINDINGS)} more").classes("opacity-70")
+            ui.label(f"… and {count_text(said['filtered_count'] - MOST_BINDINGS)} more").classes("headrace-soft")

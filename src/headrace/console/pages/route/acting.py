@@ -8,7 +8,7 @@ from typing import Any
 from nicegui import ui
 
 from headrace.console.frame import View
-from headrace.console.parts.asking import ask_name
+from headrace.console.parts.asking import a_dialog, answers, ask_name
 
 
 class Buttons:
@@ -61,20 +61,16 @@ class Buttons:
             if await self._view.change(self._view.access.post(f"{self._path}/replay", body), "It delivers again"):
                 dialog.close()
 
-        with ui.dialog() as dialog, ui.card().classes("w-96"):
-            ui.label("Deliver again").classes("text-lg").props('role="heading" aria-level="2"')
-            ui.label(
-                "From a place on: the position moves there. With an end: just that period is delivered once more, and the "
-                "position stays."
-            ).classes("opacity-80")
+        meaning = (
+            "From a place on: the position moves there. With an end: just that period is delivered once more, and the position "
+            "stays."
+        )
+        with a_dialog("Deliver again", meaning) as dialog:
             hint = "earliest, latest, an offset, or 2026-03-01T09:30:00Z"
             start = ui.input("From", value="earliest").classes("w-full").props(f'autofocus hint="{hint}"')
             end = ui.input("To (without it)").classes("w-full").props('hint="empty: no end"')
             partition = ui.number("Partition", min=0, precision=0).classes("w-full").props('hint="empty: all"')
-            with ui.row().classes("w-full justify-end"):
-                ui.button("Cancel", on_click=dialog.close).props("flat")
-                ui.button("Deliver", on_click=replay)
-        dialog.open()
+            answers(dialog, "Deliver", replay)
 
 
 def place(text: str) -> str | int:
@@ -96,11 +92,7 @@ def ask_definition(view: View, path: str, shown: dict[str, Any]) -> None:
             dialog.close()
             ui.navigate.reload()
 
-    with ui.dialog() as dialog, ui.card().classes("w-full max-w-3xl"):
-        ui.label("Change the route").classes("text-lg").props('role="heading" aria-level="2"')
+    with a_dialog("Change the route", classes="w-full max-w-3xl") as dialog:
         text = ui.textarea("Definition", value=json.dumps(shown, ensure_ascii=False, indent=2)).classes("w-full font-mono")
         text.props("outlined rows=20 spellcheck=false")
-        with ui.row().classes("w-full justify-end"):
-            ui.button("Cancel", on_click=dialog.close).props("flat")
-            ui.button("Save", on_click=send)
-    dialog.open()
+        answers(dialog, "Save", send)

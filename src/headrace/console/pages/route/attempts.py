@@ -14,16 +14,17 @@ from nicegui import ui
 from headrace.console.access import ServerError
 from headrace.console.frame import View
 from headrace.console.pages.route.acting import place
+from headrace.console.parts.asking import a_dialog, answers
 from headrace.console.parts.pieces import facts, heading, plain, shown_rows, state_badge, table
 from headrace.console.parts.states import show_empty
-from headrace.console.parts.values import as_format
+from headrace.console.parts.values import as_format, moment_text
 
 LIMIT = 50
 POLL_S = 3.0
 STATUSES = ("delivered", "failed", "retrying", "given-up", "gone")
 _COLUMNS = (
     ("at", "When", "left"),
-    ("result", "Result", "left"),
+    ("result", "Result", "state"),
     ("status", "Status", "right"),
     ("duration", "Took", "right"),
     ("attempt", "Attempt", "right"),
@@ -36,7 +37,7 @@ _COLUMNS = (
 class Panel:
     def __init__(self, view: View, path: str, is_open: Callable[[], bool]) -> None:
         self._view, self._path, self._is_open = view, path, is_open
-        self._cursor: str | None = None
+        self._cursor: str | None = view.query.get("cursor")
         self._next: str | None = None
         with ui.row().classes("w-full items-end gap-2"):
             self._status = ui.select(
@@ -51,29 +52,30 @@ class Panel:
             if not view.read_only:
                 ui.button("Send a test", icon="send", on_click=self._test).props("outline")
                 ui.button("Send a period again", icon="replay", on_click=self._ask_period).props("outline")
-        self._table = table(_COLUMNS)
-        self._table.on("row-click", lambda event: self._show(event.args[1]["id"]))
+        self._table = table(_COLUMNS, opened=lambda row: self._show(row["id"]))
         self._empty = show_empty("No attempts", icon="outbox")
         self._empty.visible = False
         with ui.row().classes("w-full justify-end"):
             self._newest = ui.button("Newest", icon="first_page", on_click=lambda: self._go(None)).props("flat dense")
             self._older = ui.button("Older", icon="chevron_right", on_click=lambda: self._go(self._next)).props("flat dense")
+        self._asked_once = False
         view.every(POLL_S, self._poll)
         if view.query.get("attempt"):
             ui.timer(0.1, lambda: self._show(view.query["attempt"]), once=True)
 
     async def _poll(self) -> None:
-        if self._is_open() and self._cursor is None:
+        if self._is_open() and (self._cursor is None or not self._asked_once):
             await self._refresh()
 
     async def _refresh(self) -> None:
         params = {
             "limit": LIMIT,
-            "status": self._status.value or None,
+            "Status": self._status.value or None,
             "event": (self._event.value or "").strip() or None,
             "cursor": self._cursor,
         }
         said = await self._view.access.get(f"{self._path}/attempts", params)
+        self._asked_once = True
         self._next = said["cursor"]
         rows = [_row(one) for one in said["attempts"]]
         shown_rows(self._table, rows)
@@ -87,6 +89,7 @@ class Panel:
 
     async def _go(self, cursor: str | None) -> None:
         self._cursor = cursor
+        self._view.remember(cursor=cursor)
         try:
             await self._refresh()
         except ServerError as error:
@@ -104,14 +107,14 @@ class Panel:
             if await self._view.change(self._view.access.post(f"{self._path}/attempts/{number}/replay"), "It is sent again"):
                 dialog.close()
 
-        with ui.dialog() as dialog, ui.card().classes("w-full max-w-4xl gap-2"):
+        title = f"Attempt {one['attempt']} of event {one['partition']}:{one['offset']}"
+        with a_dialog(title, classes="w-full max-w-4xl") as dialog:
             _show_attempt(one)
             with ui.row().classes("w-full justify-end"):
                 ui.button("Close", on_click=dialog.close).props("flat")
                 if not self._view.read_only:
                     ui.button("Send again", icon="replay", on_click=again)
         dialog.on_value_change(lambda event: None if event.value else self._view.remember(attempt=None))
-        dialog.open()
 
     async def _test(self) -> None:
         try:
@@ -134,54 +137,47 @@ class Panel:
             if await self._view.change(self._view.access.post(where, body), "They are sent again"):
                 dialog.close()
 
-        with ui.dialog() as dialog, ui.card().classes("w-96"):
-            ui.label("Send a period again").classes("text-lg").props('role="heading" aria-level="2"')
+        with a_dialog("Send a period again") as dialog:
             hint = 'hint="2026-03-01T09:30:00Z"'
             start = ui.input("From").classes("w-full").props(f"autofocus {hint}")
             end = ui.input("To (without it)").classes("w-full").props('hint="empty: now"')
             everything = ui.checkbox("All events, not only those that failed and were not delivered since")
-            with ui.row().classes("w-full justify-end"):
-                ui.button("Cancel", on_click=dialog.close).props("flat")
-                ui.button("Send", on_click=send)
-        dialog.open()
+            answers(dialog, "Send", send)
 
 
 def _row(one: dict[str, Any]) -> dict[str, Any]:
     return {
         "id": one["id"],
-        "at": one["at"],
+        "opens": True,
+        "at": moment_text(one["at"]),
         "result": one["result"],
         "status": "–" if one["status"] is None else str(one["status"]),
         "duration": f"{one['duration_ms']} ms",
         "attempt": str(one["attempt"]),
         "event": f"{one['partition']}:{one['offset']}",
         "error": one["error"] or "",
-        "next": one["next_at"] or "",
+        "next": moment_text(one["next_at"]) if one["next_at"] else "",
     }
 
 
 def _show_attempt(one: dict[str, Any]) -> None:
     request = one.get("request")
-    with ui.row().classes("items-center gap-2"):
-        ui.label(f"Attempt {one['attempt']} of event {one['partition']}:{one['offset']}").classes("text-lg").props(
-            'role="heading" aria-level="2"'
-        )
-        state_badge(one["result"])
+    state_badge(one["result"])
     facts(
         {
-            "when": one["at"],
-            "took": f"{one['duration_ms']} ms",
-            "status": one["status"],
-            "why": one["error"],
-            "address": one["address"],
-            "webhook-id": one["webhook_id"],
-            "next attempt": one["next_at"],
+            "When": moment_text(one["at"]),
+            "Took": f"{one['duration_ms']} ms",
+            "Status": one["status"],
+            "Why": one["error"],
+            "Address": one["address"],
+            "Webhook-id": one["webhook_id"],
+            "Next attempt": moment_text(one["next_at"]) if one["next_at"] else None,
         },
         columns="md:grid-cols-2",
     )
     heading("Request")
     if request is None:
-        ui.label("The event is not in the topic any more.").classes("opacity-70")
+        ui.label("The event is not in the topic any more.").classes("headrace-soft")
     else:
         plain(f"POST {request['url']}\n" + "\n".join(f"{name}: {value}" for name, value in request["headers"].items()))
         plain(_body(request))

@@ -3,6 +3,7 @@ when somebody opens them. The tab is in the address."""
 
 from __future__ import annotations
 
+import re
 import time
 from typing import Any
 
@@ -12,8 +13,19 @@ from headrace.console.access import part
 from headrace.console.frame import View
 from headrace.console.pages.route import acting, attempts, secrets, trial
 from headrace.console.parts.charts import TimeChart
-from headrace.console.parts.pieces import Redrawn, as_json, facts, heading, plain, shown_rows, state_badge, table
-from headrace.console.parts.values import count_text
+from headrace.console.parts.pieces import (
+    Redrawn,
+    as_json,
+    as_word,
+    facts,
+    heading,
+    members,
+    plain,
+    shown_rows,
+    state_badge,
+    table,
+)
+from headrace.console.parts.values import count_text, moment_text
 
 POLL_S = 2.0
 _POSITIONS = (
@@ -24,6 +36,7 @@ _POSITIONS = (
 )
 _COUNTS = ("delivered", "replayed", "filtered", "dead_lettered", "skipped", "lost")
 MOST_POSITIONS = 200  # shown
+_MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d")
 
 
 async def route(view: View) -> None:
@@ -110,7 +123,7 @@ class _State:
 
 def _show_counts(found: dict[str, Any]) -> None:
     heading("Since the start of the server")
-    facts({count.replace("_", "-"): count_text(found[count]) for count in (*_COUNTS, "lag")})
+    facts({count.replace("_", "-").capitalize(): count_text(found[count]) for count in (*_COUNTS, "lag")})
     _links(found)
 
 
@@ -139,14 +152,16 @@ def _show_details(found: dict[str, Any]) -> None:
         with ui.row().classes("items-center gap-2"):
             ui.label("Breaker")
             breaker = details.pop("breaker")
-            ui.badge(breaker, color="green-9" if breaker == "closed" else "red-9").classes("text-sm px-2 py-1")
-    facts({name.replace("_", " "): _text(value) for name, value in details.items() if value not in (None, [], {})})
+            state_badge(breaker, "good" if breaker == "closed" else "bad")
+    facts({name.replace("_", " ").capitalize(): _text(value) for name, value in details.items() if value not in (None, [], {})})
 
 
 def _text(value: object) -> str:
     if isinstance(value, dict):
-        return ", ".join(f"{name}: {each}" for name, each in value.items())
-    return as_json(value) if isinstance(value, list) else str(value)
+        return ", ".join(f"{name} {count_text(each) if isinstance(each, int) else each}" for name, each in value.items())
+    if isinstance(value, str) and _MOMENT.match(value):
+        return moment_text(value)
+    return as_json(value) if isinstance(value, list) else str(as_word(value))
 
 
 _MEMBERS = ("source", "filter", "transform", "destination", "on_failure", "paused")
@@ -155,7 +170,7 @@ _MEMBERS = ("source", "filter", "transform", "destination", "on_failure", "pause
 def _definition(view: View, path: str, found: dict[str, Any]) -> None:
     shown = {member: found[member] for member in _MEMBERS}
     with ui.column().classes("w-full gap-2"):
-        ui.label("Secrets and the values of headers are not shown; what is left out stays.").classes("opacity-70")
+        ui.label("Secrets and the values of headers are not shown; what is left out stays.").classes("headrace-soft")
         with ui.row().classes("gap-2"):
             if not view.read_only:
                 ui.button("Change", icon="edit", on_click=lambda: acting.ask_definition(view, path, shown)).props("outline")
@@ -166,4 +181,6 @@ def _definition(view: View, path: str, found: dict[str, Any]) -> None:
             heading(f"Transform of the {member}")
             plain(expression)
         heading("All of it")
-        plain(as_json(shown))
+        facts(members({name: each for name, each in shown.items() if each not in (None, {})}), columns="")
+        with ui.expansion("As JSON").classes("w-full"):
+            plain(as_json(shown))

@@ -6,6 +6,7 @@ from nicegui import ui
 
 from headrace.console.access import ServerError
 from headrace.console.frame import View
+from headrace.console.parts.asking import a_dialog, answers
 from headrace.console.parts.pieces import plain
 from headrace.console.parts.values import time_text
 
@@ -15,7 +16,7 @@ KEEP_HOURS = 24
 class Panel:
     def __init__(self, view: View, path: str) -> None:
         self._view, self._path = view, path
-        ui.label("Secrets are not sent to this page before you ask for them; administrators may.").classes("opacity-70")
+        ui.label("Secrets are not sent to this page before you ask for them; administrators may.").classes("headrace-soft")
         with ui.row().classes("gap-2"):
             ui.button("Show secrets", icon="visibility", on_click=self._show).props("outline")
             ui.button("Hide", icon="visibility_off", on_click=self._hide).props("outline")
@@ -36,12 +37,11 @@ class Panel:
         with self._shown:
             for one in said["secrets"]:
                 until = "it stays" if one["until_ms"] is None else f"good until {time_text(one['until_ms'])}"
-                ui.label(until).classes("opacity-70")
+                ui.label(until).classes("headrace-soft")
                 plain(one["secret"])
 
     def _ask(self) -> None:
-        with ui.dialog() as dialog, ui.card().classes("w-96"):
-            ui.label("A new secret").classes("text-lg").props('role="heading" aria-level="2"')
+        with a_dialog("A new secret") as dialog:
             ui.label("It is made up by the server. Those before it stay good for a while, so that nobody is cut off.")
             hours = ui.number("Hours that the old ones stay good", value=KEEP_HOURS, min=0, max=720).classes("w-full")
 
@@ -53,7 +53,4 @@ class Panel:
                     dialog.close()
                     await self._show()
 
-            with ui.row().classes("w-full justify-end"):
-                ui.button("Cancel", on_click=dialog.close).props("flat")
-                ui.button("Replace", on_click=rotate)
-        dialog.open()
+            answers(dialog, "Replace", rotate)

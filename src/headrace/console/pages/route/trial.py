@@ -19,7 +19,7 @@ def panel(view: View, found: dict[str, Any]) -> None:
     transform = found["transform"] or {}
     with ui.column().classes("w-full gap-2"):
         ui.label("Expressions are CEL, over topic, partition, offset, timestamp, key, value, headers, text and raw.").classes(
-            "opacity-70"
+            "headrace-soft"
         )
         expression = ui.textarea("Filter", value=found["filter"] or "").classes("w-full font-mono")
         expression.props("outlined autogrow spellcheck=false rows=2")
@@ -64,7 +64,7 @@ def _show(results: list[dict[str, Any]]) -> None:
             with ui.row().classes("items-center gap-2"):
                 state_badge(one["outcome"])
                 before = one["before"]
-                ui.label(f"partition {before.get('partition')}, offset {before.get('offset')}").classes("opacity-70")
+                ui.label(f"partition {before.get('partition')}, offset {before.get('offset')}").classes("headrace-soft")
                 if one.get("reason"):
                     ui.label(one["reason"]).classes("text-negative break-all")
             with ui.element("div").classes("grid grid-cols-1 md:grid-cols-2 gap-2 w-full"):

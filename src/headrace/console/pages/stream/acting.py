@@ -3,8 +3,7 @@ once more; deleting by typing the name."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from nicegui import ui
@@ -13,7 +12,7 @@ from headrace.console.frame import View
 from headrace.console.kinesis_access import KinesisAccess
 from headrace.console.pages.stream import lineage
 from headrace.console.pages.streams import MODES
-from headrace.console.parts.asking import ask_name
+from headrace.console.parts.asking import a_dialog, answers, ask_name
 
 
 class Acts:
@@ -46,7 +45,7 @@ class Acts:
         return await self._view.change(self._kinesis.call(operation, {"StreamName": self._name, **parameters}), done)
 
     def _ask_split(self) -> None:
-        with _asking("Split a shard", "It is closed, and two others take its hash keys.") as dialog:
+        with a_dialog("Split a shard", "It is closed, and two others take its hash keys.") as dialog:
             which = ui.select(self._open(), label="Shard").classes("w-full")
             where = ui.number("At percent of its keys", value=50, min=0.01, max=99.99).classes("w-full")
 
@@ -62,7 +61,7 @@ class Acts:
             _finish(dialog, "Split", split)
 
     def _ask_merge(self) -> None:
-        with _asking("Merge two shards", "Both are closed, and one takes their hash keys. They must be neighbours.") as dialog:
+        with a_dialog("Merge two shards", "Both are closed, and one takes their hash keys. They must be neighbours.") as dialog:
             first = ui.select(self._open(), label="Shard").classes("w-full")
             second = ui.select(self._open(), label="Its neighbour").classes("w-full")
 
@@ -73,7 +72,7 @@ class Acts:
             _finish(dialog, "Merge", merge)
 
     def _ask_scale(self) -> None:
-        with _asking("Number of shards", "Shards are split and merged until there are so many.") as dialog:
+        with a_dialog("Number of shards", "Shards are split and merged until there are so many.") as dialog:
             count = ui.number("Shards", value=self.summary.get("OpenShardCount", 1), min=1, precision=0).classes("w-full")
 
             async def scale() -> bool:
@@ -84,7 +83,7 @@ class Acts:
 
     def _ask_retention(self) -> None:
         before = int(self.summary.get("RetentionPeriodHours", 24))
-        with _asking("Retention", "How long records are kept. Fewer hours forget what is older.") as dialog:
+        with a_dialog("Retention", "How long records are kept. Fewer hours forget what is older.") as dialog:
             hours = ui.number("Hours", value=before, min=24, max=8760, precision=0).classes("w-full")
 
             async def keep() -> bool:
@@ -96,7 +95,7 @@ class Acts:
 
     def _ask_mode(self) -> None:
         now = self.summary.get("StreamModeDetails", {}).get("StreamMode", "PROVISIONED")
-        with _asking("Mode", "On demand a stream has as many shards as it needs; provisioned, as many as you say.") as dialog:
+        with a_dialog("Mode", "On demand a stream has as many shards as it needs; provisioned, as many as you say.") as dialog:
             mode = ui.select(MODES, value=now, label="Mode").classes("w-full")
 
             async def change() -> bool:
@@ -126,21 +125,9 @@ def _percent(shard: dict[str, Any]) -> str:
     return f"{first:.1f} to {last:.1f} %"
 
 
-@contextmanager
-def _asking(title: str, meaning: str) -> Iterator[ui.dialog]:
-    """A dialog with a heading and what it means; open when its content is there."""
-    with ui.dialog() as dialog, ui.card().classes("w-96"):
-        ui.label(title).classes("text-lg").props('role="heading" aria-level="2"')
-        ui.label(meaning).classes("opacity-80")
-        yield dialog
-    dialog.open()
-
-
 def _finish(dialog: ui.dialog, label: str, do: Callable[[], Awaitable[bool]]) -> None:
     async def done() -> None:
         if await do():
             dialog.close()
 
-    with ui.row().classes("w-full justify-end"):
-        ui.button("Cancel", on_click=dialog.close).props("flat")
-        ui.button(label, on_click=done)
+    answers(dialog, label, done)

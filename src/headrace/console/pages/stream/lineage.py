@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from nicegui import ui
+from headrace.console.parts.charts import axis, drawn, themed, tooltip
 
 HASH_KEYS = 2**128
 MOST = 500
 _ROW_PX = 34
-_OPEN, _CLOSED = "#0b6e99", "#9aa5ab"
+_OPEN, _CLOSED = "var(--hr-fill)", "var(--hr-plain)"
+_ON_OPEN, _ON_CLOSED, _BETWEEN = "var(--hr-on-fill)", "var(--hr-plain-ink)", "var(--hr-card)"
 
 Shard = Mapping[str, Any]
 
@@ -51,7 +52,7 @@ class Drawing:
 
     def __init__(self) -> None:
         self._shown: list[tuple[str, bool]] = []
-        self._chart = ui.echart({"series": []}).classes("w-full").props('aria-label="Shards over the hash keys"')
+        self._chart = drawn({"series": []}, "Shards over the hash keys. The same is in the table below.", height="120px")
 
     def show(self, shards: Sequence[Shard]) -> None:
         drawn = chosen(shards)
@@ -63,7 +64,7 @@ class Drawing:
         height = 70 + _ROW_PX * max(1, len(rows))
         self._chart.style(f"height: {min(height, 600)}px")
         self._chart.options.clear()
-        self._chart.options.update(_options(rows))
+        self._chart.options.update({**themed(), **_options(rows)})
         self._chart.update()
 
 
@@ -98,15 +99,10 @@ def _options(rows: list[list[tuple[Shard | None, float]]]) -> dict[str, Any]:
         series.append({"type": "bar", "stack": "keys", "data": data, "barWidth": "70%", "emphasis": {"disabled": True}})
     return {
         "animation": False,
-        "aria": {"enabled": True},
         "grid": {"left": 80, "right": 16, "top": 8, "bottom": 48},
-        "xAxis": {"type": "value", "min": 0, "max": 100, "name": "hash keys, %", "nameLocation": "middle", "nameGap": 28},
-        "yAxis": {
-            "type": "category",
-            "data": [f"generation {level}" for level in range(len(rows))],
-            "axisTick": {"show": False},
-        },
-        "tooltip": {"trigger": "item", "formatter": "{b}", "renderMode": "richText"},
+        "xAxis": axis("value", min=0, max=100, name="hash keys, %", nameLocation="middle", nameGap=28),
+        "yAxis": axis("category", data=[f"generation {level}" for level in range(len(rows))]),
+        "tooltip": {**tooltip("item"), "formatter": "{b}", "renderMode": "richText"},
         "series": series,
     }
 
@@ -120,6 +116,6 @@ def _bar(shard: Shard | None, width: float) -> dict[str, Any]:
     return {
         "value": width,
         "name": name,
-        "itemStyle": {"color": _OPEN if opened else _CLOSED, "borderColor": "#ffffff", "borderWidth": 1},
-        "label": {"show": width > 2, "formatter": number, "color": "#ffffff" if opened else "#222222"},
+        "itemStyle": {"color": _OPEN if opened else _CLOSED, "borderColor": _BETWEEN, "borderWidth": 1},
+        "label": {"show": width > 2, "formatter": number, "color": _ON_OPEN if opened else _ON_CLOSED},
     }

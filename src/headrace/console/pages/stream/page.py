@@ -22,14 +22,14 @@ MOST_SHARDS = 2000
 SHOWN = 200
 _SHARDS = (
     ("id", "Shard", "left"),
-    ("state", "State", "left"),
+    ("state", "State", "state"),
     ("share", "Of the keys", "right"),
     ("first", "First hash key", "left"),
     ("last", "Last hash key", "left"),
     ("parents", "Of", "left"),
     ("sequence", "Sequence numbers", "left"),
 )
-_CONSUMERS = (("name", "Consumer", "left"), ("status", "Status", "left"), ("since", "Registered", "left"))
+_CONSUMERS = (("name", "Consumer", "left"), ("status", "Status", "state"), ("since", "Registered", "left"))
 
 
 async def stream(view: View) -> None:
@@ -50,8 +50,9 @@ async def stream(view: View) -> None:
         with ui.tab_panel("records").classes("p-0 gap-3"):
             reading = records.Panel(view, kinesis, name)
         with ui.tab_panel("consumers").classes("p-0 gap-3"):
-            ui.label("Registered for enhanced fan-out (SubscribeToShard).").classes("opacity-70")
+            ui.label("Registered for enhanced fan-out (SubscribeToShard).").classes("headrace-soft")
             consumers = table(_CONSUMERS, key="name")
+            nobody = ui.label("Nobody is registered").classes("headrace-soft")
     head.show(first, lambda: _show_head(first))
     tabs.on_value_change(lambda event: view.remember(tab=None if event.value == "shards" else event.value))
 
@@ -73,6 +74,7 @@ async def stream(view: View) -> None:
                 for one in await kinesis.consumers(found["StreamARN"])
             ]
             shown_rows(consumers, rows)
+            consumers.visible, nobody.visible = bool(rows), not rows
 
     tabs.on_value_change(refresh)
     view.every(POLL_S, refresh)
@@ -87,13 +89,13 @@ def _show_head(found: dict[str, Any]) -> None:
     facts(
         {
             "ARN": found["StreamARN"],
-            "mode": MODES.get(mode, mode),
-            "open shards": count_text(found["OpenShardCount"]),
-            "consumers": count_text(found.get("ConsumerCount")),
-            "kept for": f"{found['RetentionPeriodHours']} h",
-            "largest record": f"{found['MaxRecordSizeInKiB']} KiB" if found.get("MaxRecordSizeInKiB") else None,
-            "encryption": found.get("EncryptionType"),
-            "made": time_text(1000 * made) if made else "by another protocol",
+            "Mode": MODES.get(mode, mode),
+            "Open shards": count_text(found["OpenShardCount"]),
+            "Consumers": count_text(found.get("ConsumerCount")),
+            "Kept for": f"{found['RetentionPeriodHours']} h",
+            "Largest record": f"{found['MaxRecordSizeInKiB']} KiB" if found.get("MaxRecordSizeInKiB") else None,
+            "Encryption": found.get("EncryptionType"),
+            "Made": time_text(1000 * made) if made else "by another protocol",
         }
     )
 
@@ -103,7 +105,7 @@ class _Shards:
         heading("Over the hash keys")
         self._drawing = lineage.Drawing()
         acts.buttons()
-        self._more = ui.label("").classes("opacity-70")
+        self._more = ui.label("").classes("headrace-soft")
         self._table = table(_SHARDS)
 
     def follow(self, shards: list[dict[str, Any]], more: bool) -> None:

@@ -11,6 +11,7 @@ from headrace.console.access import ServerError
 from headrace.console.frame import View
 from headrace.console.kinesis_access import KinesisAccess
 from headrace.console.pages.stream import lineage
+from headrace.console.parts.asking import a_dialog
 from headrace.console.parts.pieces import heading, plain, table
 from headrace.console.parts.states import show_empty
 from headrace.console.parts.values import as_format, count_text, time_text
@@ -41,15 +42,16 @@ class Panel:
         heading("Read a shard")
         with ui.row().classes("items-end gap-2"):
             self._shard = ui.select({}, label="Shard").props("dense outlined").classes("w-40")
-            self._start = ui.select(STARTS, value="TRIM_HORIZON", label="From").props("dense outlined").classes("w-56")
-            self._number = ui.input("Sequence number").props("dense outlined")
+            start = view.query.get("from", "")
+            self._start = ui.select(STARTS, value=start if start in STARTS else "TRIM_HORIZON", label="From")
+            self._start.props("dense outlined").classes("w-56")
+            self._number = ui.input("Sequence number", value=view.query.get("number", "")).props("dense outlined")
             self._number.bind_visibility_from(self._start, "value", backward=lambda value: "SEQUENCE" in value)
             ui.button("Read", icon="play_arrow", on_click=self._begin)
             self._on = ui.button("On", icon="chevron_right", on_click=self._read).props("outline")
             self._on.set_enabled(False)
-        self._told = ui.label("").classes("opacity-70").props('role="status"')
-        self._table = table(_COLUMNS)
-        self._table.on("row-click", lambda event: self._show(event.args[1]["id"]))
+        self._told = ui.label("").classes("headrace-soft").props('role="status"')
+        self._table = table(_COLUMNS, opened=lambda row: self._show(row["id"]))
         self._empty = show_empty("No records there", icon="inbox")
         self._table.visible = self._empty.visible = False
 
@@ -83,7 +85,7 @@ class Panel:
             ui.button("Put", icon="send", on_click=put)
 
     async def _begin(self) -> None:
-        self._view.remember(shard=self._shard.value)
+        self._view.remember(shard=self._shard.value, number=self._number.value, **{"from": self._start.value})
         wanted = {"StreamName": self._name, "ShardId": self._shard.value or "", "ShardIteratorType": self._start.value}
         if "SEQUENCE" in (self._start.value or ""):
             wanted["StartingSequenceNumber"] = (self._number.value or "").strip()
@@ -114,18 +116,17 @@ class Panel:
         one = self._records.get(number)
         if one is None:
             return
-        with ui.dialog() as dialog, ui.card().classes("w-full max-w-3xl gap-2"):
-            ui.label(f"Record {number}").classes("text-lg break-all").props('role="heading" aria-level="2"')
+        with a_dialog(f"Record {number}", classes="w-full max-w-3xl") as dialog:
             ui.label(f"Partition key {one['PartitionKey']!r}").classes("break-all")
             plain(as_format(base64.b64decode(one["Data"]), "auto"))
             ui.button("Close", on_click=dialog.close).props("flat").classes("self-end")
-        dialog.open()
 
 
-def _row(one: dict[str, Any]) -> dict[str, str]:
+def _row(one: dict[str, Any]) -> dict[str, Any]:
     data = base64.b64decode(one["Data"])
     return {
         "id": one["SequenceNumber"],
+        "opens": True,
         "number": one["SequenceNumber"],
         "time": time_text(1000 * one.get("ApproximateArrivalTimestamp", 0)),
         "key": one["PartitionKey"],

@@ -5,7 +5,7 @@ does in the background ends when another one is.
     settings    what is set, what it means, changing it
     messages    records a page at a time, and searching them
     record      one of them
-    schema      reading it by a schema that is pasted
+    formats     how they are read: format and schema
     search      which of them contain a text
     saved       searches kept in the browser
     live        records as they come
@@ -23,6 +23,7 @@ from nicegui import ui
 from headrace.console.access import ServerError, part
 from headrace.console.frame import Page, View
 from headrace.console.pages.topic import consumers, live, messages, overview, produce, settings
+from headrace.console.pages.topic.formats import TopicFormats
 from headrace.console.pages.topic.tab import TopicTab
 from headrace.console.parts.states import show_error
 
@@ -44,6 +45,7 @@ async def topic(view: View) -> None:
     tabs = {tab: build for tab, _, _, build in _TABS if not (tab == "produce" and view.read_only)}
     first = view.query.get("tab", "overview")
     first = first if first in tabs else "overview"
+    formats = TopicFormats(name)
     current: list[TopicTab] = []
 
     def close() -> None:
@@ -54,7 +56,7 @@ async def topic(view: View) -> None:
         close()
         panel.clear()
         with panel:
-            tab = TopicTab(view, name, about["total"], about["internal"])
+            tab = TopicTab(view, name, about["total"], about["internal"], formats)
             current.append(tab)
             try:
                 await tabs[chosen](tab)
@@ -75,6 +77,7 @@ async def topic(view: View) -> None:
     bar.on_value_change(changed)
     panel = ui.column().classes("w-full gap-4")
     ui.context.client.on_delete(close)
+    ui.timer(0, formats.load, once=True)  # once the browser is there: it is asked
     await show(first)
 
 

@@ -18,7 +18,7 @@ SHOWN = 100
 class Live:
     def __init__(self, tab: TopicTab) -> None:
         self._tab = tab
-        self._tail = Tail(tab.access, tab.topic, tab.partition)
+        self._tail = Tail(tab.access, tab.topic, tab.partition, tab.formats.reading)
         self._task = tab.start(self._tail.run())
         self._shown = self._seen = 0
         self._paused = False
@@ -26,8 +26,9 @@ class Live:
             self._pause = ui.button("Pause", icon="pause", on_click=self._toggle).props("flat dense no-caps")
             ui.button("Clear", icon="clear_all", on_click=self._clear).props("flat dense no-caps")
             tab.partition_input(self._again)
+            tab.on_close(tab.formats.button())
             ui.space()
-            self._told = ui.label("").classes("text-sm opacity-80").props('role="status"')
+            self._told = ui.label("").classes("text-sm headrace-soft").props('role="status"')
         self._table = EventTable(self._open, label="Records as they come")
         self._empty = show_empty("Waiting for records", f"headrace produce {tab.topic} hello", icon="hourglass_empty")
         ui.timer(SHOWN_EVERY_S, self._show)
@@ -71,7 +72,7 @@ class Live:
     def _again(self) -> None:
         """With another partition."""
         self._task.cancel()
-        self._tail = Tail(self._tab.access, self._tab.topic, self._tab.partition)
+        self._tail = Tail(self._tab.access, self._tab.topic, self._tab.partition, self._tab.formats.reading)
         self._task = self._tab.start(self._tail.run())
         self._shown = self._seen = 0
         self._table.show([])

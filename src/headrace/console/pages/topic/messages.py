@@ -31,17 +31,19 @@ class Messages:
             self._kind = ui.select(_PLACES, label="Show", value=_kind(query.get("from", "")), on_change=self._chosen)
             self._kind.props("dense outlined options-dense").classes("w-40")
             self._where = ui.input("", value=query.get("from", "")).props("dense outlined").on("keydown.enter", self.load)
-            tab.partition_input(self.load)
+            self._partition = tab.partition_input(self.load)
             self._older = ui.button("Older", icon="chevron_left", on_click=self._go_older).props("flat dense no-caps")
             self._newer = ui.button("Newer", icon="chevron_right", on_click=self._go_newer).props("flat dense no-caps")
             ui.button(icon="refresh", on_click=self.load).props('flat round dense aria-label="Read again"')
+            tab.on_close(tab.formats.button())
             ui.space()
-            self._count = ui.label("").classes("text-sm opacity-70")
+            self._count = ui.label("").classes("text-sm headrace-soft")
         self.search = SearchPanel(tab, self.begin, self._searching)
         SavedFilters(self.search.bar, self._now, self._apply)
         self._table = EventTable(self._open, label="Records")
         self._empty = show_empty("No records here", f"headrace produce {tab.topic} hello")
         self._name_place()
+        tab.on_close(tab.formats.listen(self._rows))
 
     @property
     def newest_first(self) -> bool:
@@ -69,7 +71,12 @@ class Messages:
         if place is not None:
             await open_record(self._tab, *place)
         if self._tab.view.query.get("q"):
-            await self.search.start()
+            ui.timer(0, self._search, once=True)
+
+    async def _search(self) -> None:
+        """What the address asks for, once it is known how the records are read."""
+        await self._tab.formats.loaded.wait()
+        await self.search.start()
 
     async def begin(self) -> tuple[EventPage, bool]:
         """Where a search begins, and whether it goes backwards."""
@@ -87,12 +94,20 @@ class Messages:
             ui.notify(str(error), type="negative", multi_line=True)
             return
         self._page = page
-        events = page.events[::-1] if self.newest_first else page.events
-        self._table.show(events)
+        await self._rows()
         self._searching(self.search.active)
         self._older.set_enabled(page.has_older)
         self._newer.set_enabled(page.has_newer)
-        self._count.text = f"{len(events)} of {count_text(page.total)}"
+        self._count.text = f"{len(page.events)} of {count_text(page.total)}"
+
+    async def _rows(self) -> None:
+        """Of the page, by the formats that are chosen now."""
+        page = self._page
+        if page is not None:
+            events = page.events[::-1] if self.newest_first else page.events
+            lined = await self._tab.lined(events)
+            if page is self._page:  # it may have been turned meanwhile
+                self._table.show(lined)
 
     def _searching(self, active: bool) -> None:
         """What was found takes the place of the page."""
@@ -132,12 +147,16 @@ class Messages:
 
     def _now(self) -> dict[str, str]:
         """What is looked at, to be kept under a name."""
-        return {**self.search.now(), "from": self._place}
+        partition = self._tab.view.query.get("partition", "")
+        return {**self.search.now(), "from": self._place, **({"partition": partition} if partition else {})}
 
     async def _apply(self, kept: dict[str, str]) -> None:
         place = {"latest": "newest", "earliest": "oldest"}.get(kept.get("from", ""), kept.get("from", ""))
         self._kind.value = _kind(place)
-        self._where.value = place
+        self._where.value = "" if place in ("newest", "oldest") else place
+        self._name_place()
+        self._tab.view.remember(partition=kept.get("partition"), at=None)
+        self._partition.value = -1 if self._tab.partition is None else self._tab.partition
         await self.search.apply(kept)
 
 

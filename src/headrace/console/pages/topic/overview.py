@@ -8,7 +8,7 @@ from nicegui import ui
 
 from headrace.console.access import part
 from headrace.console.pages.topic.tab import TopicTab
-from headrace.console.parts.asking import ask_name
+from headrace.console.parts.asking import a_dialog, answers, ask_name
 from headrace.console.parts.listing import Column, Listing, Row
 from headrace.console.parts.values import count_text, size_text
 
@@ -36,7 +36,9 @@ async def build(tab: TopicTab) -> None:
                 ui.button("Trim", icon="content_cut", on_click=lambda: _ask_trim(tab)).props("flat no-caps")
                 ui.button("Delete", icon="delete", color="negative", on_click=lambda: _ask_delete(tab)).props("flat no-caps")
     if tab.internal:
-        ui.label("The server itself keeps its state in this topic: it can be read, and not be changed.").classes("opacity-70")
+        ui.label("The server itself keeps its state in this topic: it can be read, and not be changed.").classes(
+            "headrace-soft"
+        )
 
     async def fetch(_: str, after: str | None) -> tuple[list[Row], str | None]:
         said = await tab.access.get(f"{tab.path}/partitions", {"limit": LIMIT, "after": after})
@@ -51,8 +53,8 @@ async def build(tab: TopicTab) -> None:
 
 def _number(label: str) -> ui.label:
     with ui.column().classes("gap-0"):
-        value = ui.label("…").classes("text-2xl")
-        ui.label(label).classes("text-xs opacity-70")
+        value = ui.label("…").classes("headrace-figure")
+        ui.label(label).classes("text-xs headrace-soft")
     return value
 
 
@@ -79,15 +81,12 @@ def _ask_partitions(tab: TopicTab) -> None:
             dialog.close()
             ui.navigate.reload()
 
-    with ui.dialog() as dialog, ui.card().classes("w-96 gap-3"):
-        ui.label("Add partitions").classes("text-lg").props('role="heading" aria-level="2"')
-        ui.label("They can't be taken away again, and keys may go to other partitions than before.").classes("opacity-80")
+    with a_dialog(
+        "Add partitions", "They can't be taken away again, and keys may go to other partitions than before."
+    ) as dialog:
         count = ui.number("How many there shall be", value=tab.partitions + 1, min=tab.partitions + 1, max=100_000, precision=0)
         count.classes("w-full").props("autofocus")
-        with ui.row().classes("w-full justify-end"):
-            ui.button("Cancel", on_click=dialog.close).props("flat")
-            ui.button("Add", on_click=add)
-    dialog.open()
+        answers(dialog, "Add", add)
 
 
 def _ask_trim(tab: TopicTab) -> None:
@@ -99,9 +98,7 @@ def _ask_trim(tab: TopicTab) -> None:
         if await tab.view.change(tab.access.post(f"{tab.path}/trim", body), f"Everything before {text} is forgotten"):
             dialog.close()
 
-    with ui.dialog() as dialog, ui.card().classes("w-96 gap-3"):
-        ui.label("Forget old records").classes("text-lg").props('role="heading" aria-level="2"')
-        ui.label("What is before this place can't be read any more. There is no way back.").classes("opacity-80")
+    with a_dialog("Forget old records", "What is before this place can't be read any more. There is no way back.") as dialog:
         before = (
             ui.input("Before: an offset, a time such as 2026-03-01T09:30:00Z, or latest").classes("w-full").props("autofocus")
         )
@@ -114,7 +111,6 @@ def _ask_trim(tab: TopicTab) -> None:
             ui.button("Trim", color="negative", on_click=trim).bind_enabled_from(
                 typed, "value", backward=lambda value: value == tab.topic
             )
-    dialog.open()
 
 
 def _ask_delete(tab: TopicTab) -> None:

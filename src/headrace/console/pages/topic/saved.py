@@ -5,16 +5,17 @@ Bounds: `MOST` of them. What the browser hands out is checked like anything else
 
 from __future__ import annotations
 
-import json
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 from nicegui import ui
 
+from headrace.console.parts.browser import keep, kept
+
 MOST = 50
 MOST_CHARACTERS = 1000
-ANSWERED_S = 10.0  # by the browser
-_STORE = "headrace.filters"
+_STORE = "filters"
+_PARTS = ("q", "in", "from", "partition")
 
 Kept = dict[str, str]
 
@@ -23,6 +24,7 @@ class SavedFilters:
     """A menu in `bar`: `now` is what is looked at, `apply` shows what was kept."""
 
     def __init__(self, bar: ui.row, now: Callable[[], Kept], apply: Callable[[Kept], Awaitable[None]]) -> None:
+        self._client = ui.context.client
         self._now = now
         self._apply = apply
         with bar:
@@ -33,17 +35,16 @@ class SavedFilters:
             ui.button("Keep", on_click=self._keep).props("dense no-caps")
 
     async def _load(self) -> dict[str, Kept]:
-        text = await ui.run_javascript(f"localStorage.getItem({json.dumps(_STORE)})", timeout=ANSWERED_S)
-        kept = kept_filters(text)
-        self._show(kept)
-        return kept
+        found = kept_filters(await kept(self._client, _STORE))
+        self._show(found)
+        return found
 
-    def _show(self, kept: dict[str, Kept]) -> None:
+    def _show(self, found: dict[str, Kept]) -> None:
         self._list.clear()
         with self._list:
-            if not kept:
-                ui.label("None is kept in this browser").classes("text-sm opacity-70")
-            for name, filter_ in kept.items():
+            if not found:
+                ui.label("None is kept in this browser").classes("text-sm headrace-soft")
+            for name, filter_ in found.items():
                 with ui.row().classes("w-full items-center no-wrap"):
                     ui.button(name, on_click=lambda filter_=filter_: self._choose(filter_)).props(
                         "flat dense no-caps align=left"
@@ -52,41 +53,38 @@ class SavedFilters:
                         'flat round dense aria-label="Forget this search"'
                     )
 
-    async def _choose(self, kept: Kept) -> None:
+    async def _choose(self, filter_: Kept) -> None:
         self._menu.close()
-        await self._apply(kept)
+        await self._apply(filter_)
 
     async def _keep(self) -> None:
         name = (self._name.value or "").strip()[:100]
         if not name:
             return
-        kept = await self._load()
-        if len(kept) >= MOST and name not in kept:
+        found = await self._load()
+        if len(found) >= MOST and name not in found:
             ui.notify(f"There are {MOST} already: forget one first", type="warning")
             return
-        await self._store({**kept, name: self._now()})
+        await self._store({**found, name: self._now()})
         self._name.value = ""
 
     async def _forget(self, name: str) -> None:
-        kept = await self._load()
-        await self._store({other: filter_ for other, filter_ in kept.items() if other != name})
+        found = await self._load()
+        await self._store({other: filter_ for other, filter_ in found.items() if other != name})
 
-    async def _store(self, kept: dict[str, Kept]) -> None:
-        put = f"localStorage.setItem({json.dumps(_STORE)}, {json.dumps(json.dumps(kept))})"
-        await ui.run_javascript(put, timeout=ANSWERED_S)
-        self._show(kept)
+    async def _store(self, found: dict[str, Kept]) -> None:
+        if not await keep(self._client, _STORE, found):
+            ui.notify("The browser can't keep it", type="warning")
+            return
+        self._show(found)
 
 
-def kept_filters(text: object) -> dict[str, Kept]:
+def kept_filters(found: Any) -> dict[str, Kept]:
     """What a browser kept, as far as it is what was put there."""
-    try:
-        found: Any = json.loads(text) if isinstance(text, str) else {}
-    except (ValueError, RecursionError):
-        return {}
     if not isinstance(found, dict):
         return {}
     return {
-        name[:100]: {key: str(value)[:MOST_CHARACTERS] for key, value in kept.items() if key in ("q", "in", "from")}
-        for name, kept in list(found.items())[:MOST]
-        if isinstance(kept, dict)
+        str(name)[:100]: {key: str(value)[:MOST_CHARACTERS] for key, value in filter_.items() if key in _PARTS}
+        for name, filter_ in list(found.items())[:MOST]
+        if isinstance(filter_, dict)
     }

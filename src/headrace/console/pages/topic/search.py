@@ -12,12 +12,19 @@ from headrace.console.pages.topic.record import open_record
 from headrace.console.pages.topic.tab import TopicTab
 from headrace.console.parts.events import EventTable
 from headrace.console.parts.values import count_text
-from headrace.console.searching import EVERYWHERE, Search, Sought
+from headrace.console.searching import EVERYWHERE, WHOLE_KEY, Search, Sought
+from headrace.record.partitioner import partition_for_key
 
 TOLD_EVERY_S = 0.5
 MOST_CHARACTERS = 1000
 MOST_SHOWN = 500
-_PLACES = {"all": "anywhere", "key": "in keys", "value": "in values", "headers": "in headers"}
+_PLACES = {
+    "all": "anywhere",
+    "key": "in keys",
+    WHOLE_KEY: "the whole key",
+    "value": "in values",
+    "headers": "in headers",
+}  # fmt: skip
 
 
 class SearchPanel:
@@ -31,6 +38,7 @@ class SearchPanel:
         self._showing = showing
         self._search: Search | None = None
         self._shown = (0, 0)
+        self._hint = ""
         query = tab.view.query
         place = query.get("in", "all")
         with ui.row().classes("w-full items-center gap-2") as self.bar:
@@ -38,13 +46,13 @@ class SearchPanel:
             self._text.props(f'dense outlined clearable maxlength={MOST_CHARACTERS} input-class="headrace-find"')
             self._text.on("keydown.enter", self.start)
             self._places = ui.select(_PLACES, value=place if place in _PLACES else "all", label="Where")
-            self._places.props("dense outlined options-dense").classes("w-32")
+            self._places.props("dense outlined options-dense").classes("w-36")
             self._go = ui.button("Search", icon="search", on_click=self.start).props("dense no-caps")
             self._stop = ui.button("Stop", icon="stop", on_click=self.stop).props("dense no-caps flat")
             self._more = ui.button("Go on", icon="arrow_forward", on_click=self._go_on).props("dense no-caps flat")
             self._clear = ui.button("Show all", icon="close", on_click=self.clear).props("dense no-caps flat")
         self._bar = ui.linear_progress(value=0, show_value=False).props('aria-label="Progress of the search"')
-        self._told = ui.label("").classes("text-sm opacity-80").props('role="status"')
+        self._told = ui.label("").classes("text-sm headrace-soft").props('role="status"')
         self._table = EventTable(self._open, label="Records found")
         ui.timer(TOLD_EVERY_S, self._tell)
         tab.on_close(self.stop)
@@ -64,11 +72,12 @@ class SearchPanel:
 
     async def start(self) -> None:
         self.stop()
-        text = (self._text.value or "").strip()
+        place = str(self._places.value)
+        text = self._text.value or ""
+        text = text if place == WHOLE_KEY else text.strip()
         if not text:
             self.clear()
             return
-        place = str(self._places.value)
         self._tab.view.remember(q=text, **{"in": None if place == "all" else place})
         try:
             begin, backwards = await self._begin()
@@ -76,7 +85,8 @@ class SearchPanel:
             ui.notify(str(error), type="negative", multi_line=True)
             return
         sought = Sought(text, EVERYWHERE if place == "all" else (place,), self._tab.partition, backwards)
-        self._search = Search(self._tab.access, self._tab.topic, sought, begin)
+        self._search = Search(self._tab.access, self._tab.topic, sought, begin, self._tab.formats.reading)
+        self._hint = self._shorter_way(text) if place == WHOLE_KEY else ""
         self._showing(True)
         self._go_on()
 
@@ -115,11 +125,18 @@ class SearchPanel:
         self._bar.value = search.progress
         state = "searching" if running else "that was all" if search.over else "stopped"
         counts = [count_text(count) for count in (len(search.found), search.looked_at, search.total)]
-        self._told.text = "{} found in {} of about {} records · {}".format(*counts, search.problem or state)
+        self._told.text = "{} found in {} of about {} records · {}".format(*counts, search.problem or state) + self._hint
         shown = (len(search.found), id(search))
         if shown != self._shown:
             self._shown = shown
             self._table.show(search.found[:MOST_SHOWN])
+
+    def _shorter_way(self, key: str) -> str:
+        """A key is in one partition, if whoever wrote it went by the rule that most do."""
+        if self._tab.partition is not None or self._tab.partitions == 1:
+            return ""
+        partition = partition_for_key(key.encode("utf-8", "replace"), self._tab.partitions)
+        return f" · Kafka's Java client and Headrace put this key into partition {partition}: choosing it is quicker"
 
     async def _open(self, partition: int, offset: int) -> None:
         await open_record(self._tab, partition, offset)

@@ -8,6 +8,7 @@ from nicegui import ui
 
 from headrace.console.access import ServerError
 from headrace.console.pages.topic.tab import TopicTab
+from headrace.console.parts.asking import a_dialog
 from headrace.console.parts.values import duration_text, size_text
 
 _SOURCES = {"topic": "set for this topic", "server": "set for the server", "default": "default"}
@@ -30,7 +31,7 @@ async def build(tab: TopicTab) -> None:
         tab.view.remember(filter=text)
 
     with ui.row().classes("w-full items-center"):
-        ui.label("A setting that the topic does not set is that of the server, and then the default.").classes("opacity-70")
+        ui.label("A setting that the topic does not set is that of the server, and then the default.").classes("headrace-soft")
         ui.space()
         sought = ui.input("Name or meaning contains", value=tab.view.query.get("filter", ""), on_change=narrow)
         sought.props("dense outlined clearable debounce=300")
@@ -56,15 +57,15 @@ def meaning(name: str, value: str | None) -> str:
 def _row(tab: TopicTab, setting: dict[str, Any], changed: Any) -> None:
     value = "–" if setting["value"] is None else setting["value"] or "(empty)"
     in_words = meaning(setting["name"], setting["value"])
-    with ui.row().classes("w-full items-start gap-3 py-2 border-b border-gray-500/20 no-wrap headrace-setting") as row:
+    with ui.row().classes("w-full items-start gap-3 py-2 headrace-line no-wrap headrace-setting") as row:
         row.props["data-words"] = f"{setting['name']} {setting['doc']}".lower()
         with ui.column().classes("gap-0 grow min-w-0"):
             ui.label(setting["name"]).classes("font-mono break-all")
-            ui.label(setting["doc"]).classes("text-sm opacity-70")
+            ui.label(setting["doc"]).classes("text-sm headrace-soft")
         with ui.column().classes("gap-0 items-end min-w-[12ch] max-w-[45%]"):
             ui.label(value).classes("font-mono break-all" + ("" if setting["source"] == "default" else " font-bold"))
             where = _SOURCES.get(setting["source"], setting["source"])
-            ui.label(f"{in_words} · {where}" if in_words else where).classes("text-xs opacity-70")
+            ui.label(f"{in_words} · {where}" if in_words else where).classes("text-xs headrace-soft")
         if tab.may_change and not setting["read_only"]:
             ui.button(icon="edit", on_click=lambda: _ask(tab, setting, changed)).props(
                 f'flat round dense aria-label="Change {setting["name"]}"'
@@ -89,9 +90,8 @@ def _ask(tab: TopicTab, setting: dict[str, Any], changed: Any) -> None:
             dialog.close()
             await changed()
 
-    with ui.dialog() as dialog, ui.card().classes("w-[32rem] gap-3"):
-        ui.label(name).classes("text-lg font-mono break-all").props('role="heading" aria-level="2"')
-        ui.label(setting["doc"]).classes("opacity-80")
+    with a_dialog(name, classes="w-[32rem]") as dialog:
+        ui.label(setting["doc"]).classes("headrace-soft")
         value: Any
         if setting["type"] == "boolean":
             value = ui.select(["true", "false"], label="Value", value=setting["value"], on_change=check)
@@ -99,7 +99,7 @@ def _ask(tab: TopicTab, setting: dict[str, Any], changed: Any) -> None:
             value = ui.input(f"Value ({setting['type']})", value=setting["value"] or "", on_change=check)
             value.props("autofocus autocomplete=off debounce=300")
         value.classes("w-full")
-        ui.label(f"Without it: {setting['unset'] if setting['unset'] is not None else '–'}").classes("text-sm opacity-70")
+        ui.label(f"Without it: {setting['unset'] if setting['unset'] is not None else '–'}").classes("text-sm headrace-soft")
         problem = ui.label("").classes("text-negative break-words").props('role="alert"')
         with ui.row().classes("w-full justify-end"):
             if setting["source"] == "topic":
@@ -107,4 +107,3 @@ def _ask(tab: TopicTab, setting: dict[str, Any], changed: Any) -> None:
             ui.space()
             ui.button("Cancel", on_click=dialog.close).props("flat")
             save = ui.button("Save", on_click=lambda: change(str(value.value)))
-    dialog.open()

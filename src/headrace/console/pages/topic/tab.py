@@ -9,20 +9,20 @@ from typing import Any
 from nicegui import background_tasks, ui
 
 from headrace.console.access import part
-from headrace.console.browsing import TOGETHER
+from headrace.console.browsing import TOGETHER, Event
 from headrace.console.frame import View
-from headrace.console.pages.topic.schema import Given
+from headrace.console.pages.topic.formats import TopicFormats
 
 
 class TopicTab:
-    def __init__(self, view: View, topic: str, partitions: int, internal: bool) -> None:
+    def __init__(self, view: View, topic: str, partitions: int, internal: bool, formats: TopicFormats) -> None:
         self.view = view
         self.access = view.access
         self.topic = topic
         self.path = f"/v1/topics/{part(topic)}"
         self.partitions = partitions
         self.internal = internal
-        self.schemas: dict[str, Given] = {}  # of keys and of values
+        self.formats = formats
         self._endings: list[Callable[[], object]] = []
 
     @property
@@ -59,6 +59,11 @@ class TopicTab:
         options = {-1: everything} | {index: f"Partition {index}" for index in range(self.partitions)}
         value = -1 if self.partition is None else self.partition
         return ui.select(options, label="Partition", value=value, on_change=chosen).props("dense outlined options-dense")
+
+    async def lined(self, events: list[Event]) -> list[Event]:
+        """With the texts that rows show by the formats of the topic."""
+        reading = self.formats.reading
+        return await asyncio.to_thread(reading.lined, events) if reading.label else events
 
     def start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """In the background, until the tab is closed."""

@@ -15,6 +15,7 @@ from headrace.spark import submit
 from headrace.spark.pipelines.banking.messages import BALANCES, MONEY, TRANSACTIONS, all_transactions, transactions
 from headrace.spark.pipelines.parsing import accepted, events, keep_rejected
 from headrace.spark.pipelines.publishing import COMPACTED, PLAIN, ensure_topics, publish_changes, start
+from headrace.spark.pipelines.showing import Plot, Shown
 from headrace.spark.tables import upsert
 
 if TYPE_CHECKING:
@@ -25,6 +26,15 @@ BALANCE = f"""
     account string not null, customer string not null, currency string not null,
     balance {MONEY} not null, transactions long not null, last timestamp not null
 """
+SHOWS = [
+    Shown(
+        BALANCES,
+        "Balances",
+        columns=("account", "customer", "currency", "balance", "transactions", "last"),
+        sort="-balance",
+        plots=(Plot("Greatest balances", "ranking", x="account", y="balance", unit="EUR", top=15),),
+    )
+]
 
 
 def once(transactions: DataFrame) -> DataFrame:

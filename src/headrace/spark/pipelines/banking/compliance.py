@@ -19,16 +19,29 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F
 
 from headrace.spark import submit
-from headrace.spark.pipelines.banking.messages import MONEY, TRANSACTIONS, all_transactions, transactions
+from headrace.spark.pipelines.banking.messages import COMPLIANCE, MONEY, TRANSACTIONS, all_transactions, transactions
 from headrace.spark.pipelines.banking.report import Section, write_report
 from headrace.spark.pipelines.parsing import REJECTED, rejected
-from headrace.spark.pipelines.publishing import PLAIN, ensure_topics
+from headrace.spark.pipelines.publishing import COMPACTED, PLAIN, ensure_topics
+from headrace.spark.pipelines.showing import Plot, Shown
 from headrace.spark.tables import upsert_batch
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 BEGINNING, END = datetime(1970, 1, 1, tzinfo=UTC), datetime(2200, 1, 1, tzinfo=UTC)
+SHOWS = [
+    Shown(
+        COMPLIANCE,
+        "Findings",
+        columns=("finding", "customer", "currency", "movements", "total", "first", "last", "reference", "begin", "end"),
+        sort="-total",
+        plots=(
+            Plot("Findings, by kind", "bars", x="finding", unit="findings"),
+            Plot("Customers by what was found", "ranking", x="customer", y="total", unit="EUR", top=15),
+        ),
+    )
+]
 
 
 def in_period(transactions: DataFrame, begin: datetime, end: datetime) -> DataFrame:
@@ -102,7 +115,7 @@ def pipeline(
     first, last = _moment(begin, BEGINNING), _moment(end, END)
     if first >= last:
         raise ValueError(f"the period from {begin} to {end} is empty: begin must be before end")
-    ensure_topics(bootstrap, {TRANSACTIONS: PLAIN})
+    ensure_topics(bootstrap, {TRANSACTIONS: PLAIN, COMPLIANCE: COMPACTED})
     options: dict[str, str] = {}
     if seek and begin:
         options |= {"startingTimestamp": _ms(first), "startingOffsetsByTimestampStrategy": "latest"}
@@ -119,6 +132,7 @@ def pipeline(
     period = {"begin": F.lit(first), "end": F.lit(last)}
     finding_key = ["begin", "end", "finding", "customer", "currency", "reference"]
     upsert_batch(found.withColumns(period), tables, "compliance_findings", finding_key)
+    upsert_batch(found.withColumns(period), f"headrace://{bootstrap}", COMPLIANCE, finding_key)
     upsert_batch(totals(happened).withColumns(period), tables, "compliance_totals", ["begin", "end", "customer", "currency"])
     upsert_batch(rejected(everything), tables, REJECTED, ["topic", "partition", "offset"])
     write_report(report, f"Compliance report from {begin or 'the beginning'} to {end or 'now'}", sections)

@@ -23,6 +23,7 @@ from headrace.spark.pipelines.banking.messages import DASHBOARD, MONEY, TRANSACT
 from headrace.spark.pipelines.banking.picture import Picture
 from headrace.spark.pipelines.parsing import accepted, events, keep_rejected
 from headrace.spark.pipelines.publishing import COMPACTED, PLAIN, ensure_topics, publish_changes, start
+from headrace.spark.pipelines.showing import Plot, Shown
 from headrace.spark.tables import rows, upsert_batch
 
 if TYPE_CHECKING:
@@ -35,6 +36,30 @@ PANEL = f"""
     panel string not null, start timestamp not null, end timestamp not null, name string not null, currency string not null,
     payments long not null, volume {MONEY} not null
 """
+SHOWS = [
+    Shown(
+        DASHBOARD,
+        "Card payments",
+        key=KEY,
+        columns=("panel", "start", "end", "name", "currency", "payments", "volume"),
+        sort="-start",
+        plots=(
+            Plot("Volume each minute", "bars", x="start", y="volume", series="name", unit="EUR", where={"panel": "minute"}),
+            Plot(
+                "Top merchants of five minutes",
+                "ranking",
+                x="name",
+                y="volume",
+                unit="EUR",
+                top=10,
+                where={"panel": "five minutes"},
+                newest="start",
+                back=4,
+            ),
+            Plot("Booked late, each minute", "bars", x="start", y="payments", unit="payments", where={"panel": "late"}),
+        ),
+    )
+]
 
 
 def payments(transactions: DataFrame) -> DataFrame:

@@ -27,6 +27,7 @@ from headrace.spark.pipelines.banking.suspicion import Limits
 from headrace.spark.pipelines.banking.watch import SUSPICION, Watch
 from headrace.spark.pipelines.parsing import accepted, events, keep_rejected
 from headrace.spark.pipelines.publishing import COMPACTED, PLAIN, ensure_topics, publish, start
+from headrace.spark.pipelines.showing import DAY, Plot, Shown
 from headrace.spark.tables import upsert
 
 if TYPE_CHECKING:
@@ -39,6 +40,18 @@ ALERT = f"""
     payment string not null, other string, at timestamp not null, amount {MONEY} not null, merchant string, city string,
     why string not null
 """
+SHOWS = [
+    Shown(
+        ALERTS,
+        "Alerts",
+        key=("id",),
+        columns=("at", "rule", "name", "customer", "amount", "merchant", "city", "home", "why"),
+        plots=(
+            Plot("Alerts each day, by rule", "bars", x="at", series="rule", each_s=DAY),
+            Plot("Amounts under suspicion, by customer", "ranking", x="name", y="amount", unit="EUR", top=10),
+        ),
+    )
+]
 
 
 def suspicions(transactions: DataFrame, limits: Limits = USUAL, forget_days: int = 30) -> DataFrame:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 TRANSACTIONS, CUSTOMERS = "bank.transactions", "bank.customers"
-BALANCES, ALERTS, DASHBOARD = "bank.balances", "bank.alerts", "bank.dashboard"
+BALANCES, ALERTS, DASHBOARD, COMPLIANCE = "bank.balances", "bank.alerts", "bank.dashboard", "bank.compliance"
 
 MONEY = "decimal(18,2)"
 TRANSACTION = """

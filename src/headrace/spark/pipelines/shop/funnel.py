@@ -22,6 +22,7 @@ from headrace.spark.pipelines.parsing import accepted, events
 from headrace.spark.pipelines.publishing import COMPACTED, PLAIN, ensure_topics, start
 from headrace.spark.pipelines.shop.reading import REJECTED, clicks, once, rejected_records
 from headrace.spark.pipelines.shop.writing import records, write_records
+from headrace.spark.pipelines.showing import Plot, Shown
 from headrace.spark.tables import upsert
 
 if TYPE_CHECKING:
@@ -35,6 +36,19 @@ FUNNEL = (
     "visitors bigint not null, of_entered double not null, of_previous double"
 )
 STEPS = ("entered", "product", "cart", "checkout", "paid")
+SHOWS = [
+    Shown(
+        TOPIC,
+        "Funnel",
+        key=("began", "step"),
+        columns=("began", "ended", "place", "step", "visitors", "of_entered", "of_previous"),
+        sort="-began",
+        plots=(
+            Plot("The newest window", "bars", x="step", y="visitors", unit="visitors", order="place", newest="began"),
+            Plot("Paid, of those who entered", "lines", x="began", y="of_entered", unit="%", scale=100, where={"step": "paid"}),
+        ),
+    )
+]
 
 
 def walks(clicks: DataFrame, window_minutes: int = 60, within_minutes: int = 60) -> DataFrame:

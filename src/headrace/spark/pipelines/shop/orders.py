@@ -25,6 +25,7 @@ from headrace.spark.pipelines.publishing import COMPACTED, PLAIN, ensure_topics,
 from headrace.spark.pipelines.shop.order_life import SAID, STEPS, Limits, OrderLife
 from headrace.spark.pipelines.shop.reading import ORDER, ORDER_STEP, PAYMENT, REJECTED, once, rejected_records
 from headrace.spark.pipelines.shop.writing import write_records
+from headrace.spark.pipelines.showing import DAY, HOUR, Plot, Shown
 from headrace.spark.tables import upsert
 
 if TYPE_CHECKING:
@@ -43,6 +44,41 @@ ORDER_STATUS = (
     "order string not null, status string not null, customer string, total_cents bigint, placed_at timestamp, "
     "paid_at timestamp, shipped_at timestamp, delivered_at timestamp"
 )
+SHOWS = [
+    Shown(
+        PAID,
+        "Paid orders",
+        key=("order",),
+        columns=("order", "customer", "total_cents", "method", "placed_at", "paid_at"),
+        sort="-paid_at",
+        plots=(
+            Plot(
+                "Revenue each hour, by how it was paid",
+                "bars",
+                x="paid_at",
+                y="total_cents",
+                series="method",
+                scale=0.01,
+                unit="EUR",
+                each_s=HOUR,
+            ),
+        ),
+    ),
+    Shown(
+        STATUS,
+        "Orders",
+        columns=("order", "status", "customer", "total_cents", "placed_at", "paid_at", "shipped_at", "delivered_at"),
+        plots=(Plot("Orders, by status", "bars", x="status", unit="orders"),),
+    ),
+    Shown(
+        ALERTS,
+        "Alerts",
+        key=("id",),
+        columns=("alert", "order", "customer", "total_cents", "since", "due"),
+        sort="-due",
+        plots=(Plot("Overdue each day", "bars", x="due", series="alert", unit="orders", each_s=DAY),),
+    ),
+]
 
 
 def payment(orders: DataFrame, payments: DataFrame, within_minutes: int = 120) -> DataFrame:

@@ -26,6 +26,7 @@ from headrace.spark import submit
 from headrace.spark.pipelines.parsing import accepted, events, keep_rejected
 from headrace.spark.pipelines.publishing import COMPACTED, PLAIN, ensure_topics, published, start
 from headrace.spark.pipelines.shop.reading import ORDER, once
+from headrace.spark.pipelines.showing import Plot, Shown
 from headrace.spark.tables import upsert_batch
 
 if TYPE_CHECKING:
@@ -34,6 +35,18 @@ if TYPE_CHECKING:
 
 TOPIC = "shop.recommendations"
 TABLE = "shop_recommendations"
+SHOWS = [
+    Shown(
+        TOPIC,
+        "Bought together",
+        columns=("product", "recommended"),
+        sort="product",
+        plots=(
+            Plot("Closest pairs (cosine of the best)", "ranking", x="product", y="recommended.0.cosine"),
+            Plot("Orders that hold both", "ranking", x="product", y="recommended.0.together", unit="orders"),
+        ),
+    )
+]
 LARGEST_BASKET = 50  # products; an order of more says nothing about taste, and its pairs are many
 
 

@@ -16,6 +16,7 @@ from headrace.spark.pipelines.parsing import accepted, events
 from headrace.spark.pipelines.publishing import COMPACTED, PLAIN, ensure_topics, start
 from headrace.spark.pipelines.shop.reading import REJECTED, clicks, once, rejected_records
 from headrace.spark.pipelines.shop.writing import records, write_records
+from headrace.spark.pipelines.showing import HOUR, Plot, Shown
 from headrace.spark.tables import upsert
 
 if TYPE_CHECKING:
@@ -28,6 +29,19 @@ SESSION = (
     "visitor string not null, began timestamp not null, ended timestamp not null, duration_ms bigint not null, "
     "clicks bigint not null, pages array<string>, products array<string>, referrer string, purchased boolean not null"
 )
+SHOWS = [
+    Shown(
+        TOPIC,
+        "Sessions",
+        key=("visitor", "began"),
+        columns=("began", "ended", "visitor", "clicks", "duration_ms", "purchased", "referrer", "pages", "products"),
+        sort="-began",
+        plots=(
+            Plot("Sessions each hour, by whether they ended in a purchase", "bars", x="began", series="purchased", each_s=HOUR),
+            Plot("Sessions, by where they came from", "ranking", x="referrer"),
+        ),
+    )
+]
 
 
 def sessions(clicks: DataFrame, gap: str = "30 minutes") -> DataFrame:

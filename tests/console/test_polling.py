@@ -1,0 +1,161 @@
+"""When a page looks at the server: at once, again and again, less often while nothing changes, never while nobody sees it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import nullcontext
+from typing import Any, ClassVar
+
+import pytest
+
+pytest.importorskip("nicegui", reason="NiceGUI is not installed")
+
+from headrace.console import polling
+from headrace.console.polling import LEAST_S, SLOWEST, SLOWEST_S, Polls
+from headrace.console.sharing import LOOKING, Look
+
+
+class Timer:
+    """Ticks when the test says so."""
+
+    made: ClassVar[list[Timer]] = []
+
+    def __init__(self, interval: float, tick: Callable[[], Awaitable[None]], *, immediate: bool) -> None:
+        self.interval, self.tick, self.immediate = interval, tick, immediate
+        self.is_deleted = False
+        self.parent_slot = nullcontext()
+        self.made.append(self)
+
+
+@pytest.fixture
+def timers(monkeypatch: pytest.MonkeyPatch) -> list[Timer]:
+    made: list[Timer] = []
+    monkeypatch.setattr(Timer, "made", made)
+    monkeypatch.setattr(polling.ui, "timer", Timer)
+    return made
+
+
+class Watched:
+    """What is looked at: each look finds the next of these, the last one for ever."""
+
+    def __init__(self, *found: bytes) -> None:
+        self.found = list(found)
+        self.looks: list[Look] = []
+
+    async def refresh(self) -> None:
+        look = LOOKING.get()
+        assert look is not None
+        self.looks.append(look)
+        look.found(self.found[min(len(self.looks), len(self.found)) - 1])
+
+
+def test_the_first_look_is_taken_while_the_page_is_built(timers: list[Timer]) -> None:
+    async def run() -> None:
+        polls, watched = Polls(), Watched(b"a")
+        polls.every(5.0, watched.refresh)
+        assert not watched.looks
+        await polls.first()
+        assert [look.shares for look in watched.looks] == [False], "whoever opens a page is told what is so now"
+        await timers[0].tick()
+        assert [look.shares for look in watched.looks] == [False, True]
+        polls.every(0.1, watched.refresh)  # a tab that was opened later
+        assert [(timer.interval, timer.immediate) for timer in timers[1:]] == [(LEAST_S, True)]
+        assert LOOKING.get() is None
+
+    asyncio.run(run())
+
+
+def test_a_page_does_not_wait_long_for_a_server_that_does_not_answer(
+    timers: list[Timer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(polling, "FIRST_S", 0.0)
+
+    async def run() -> None:
+        polls, answered, done = Polls(), asyncio.Event(), asyncio.Event()
+
+        async def refresh() -> None:
+            await answered.wait()
+            done.set()
+
+        polls.every(1.0, refresh)
+        await polls.first()
+        assert not done.is_set()
+        await timers[0].tick()  # one at a time: this is none
+        answered.set()
+        async with asyncio.timeout(10):
+            await done.wait()
+
+    asyncio.run(run())
+
+
+def test_what_a_first_look_raises_is_shown_in_place_of_the_page(timers: list[Timer]) -> None:
+    async def run() -> None:
+        polls = Polls()
+
+        async def refresh() -> None:
+            raise KeyError("totals")
+
+        polls.every(1.0, refresh)
+        with pytest.raises(KeyError, match="totals"):
+            await polls.first()
+
+    asyncio.run(run())
+
+
+def test_while_nothing_changes_looks_become_fewer(timers: list[Timer]) -> None:
+    async def run() -> None:
+        polls, watched = Polls(), Watched(*[b"a"] * 20, b"b")
+        polls.every(2.0, watched.refresh)
+        await polls.first()
+        (timer,) = timers
+        assert timer.interval == 2.0
+        longer = []
+        for _ in range(19):
+            await timer.tick()
+            longer.append(timer.interval)
+        assert longer == sorted(longer)
+        assert longer[0] > 2.0
+        assert longer[-1] == max(2.0 * SLOWEST, SLOWEST_S)
+        await timer.tick()
+        assert timer.interval == 2.0, "something has changed"
+
+    asyncio.run(run())
+
+
+def test_in_a_hidden_tab_nothing_is_looked_at_until_it_is_seen_again(timers: list[Timer]) -> None:
+    async def run() -> None:
+        polls, watched, gone = Polls(), Watched(b"a"), Watched(b"a")
+        polls.every(1.0, watched.refresh)
+        polls.every(1.0, gone.refresh)
+        await polls.first()
+        await polls.shown(False)
+        for timer in timers:
+            await timer.tick()
+        timers[1].is_deleted = True
+        assert len(watched.looks) == 1
+        await polls.shown(True)
+        assert (len(watched.looks), len(gone.looks)) == (2, 1)
+        await timers[0].tick()
+        assert len(watched.looks) == 3
+
+    asyncio.run(run())
+
+
+def test_looks_do_not_take_each_other_for_their_own(timers: list[Timer]) -> None:
+    async def run() -> None:
+        polls = Polls()
+        seen: list[Any] = []
+
+        async def refresh() -> None:
+            before = LOOKING.get()
+            await asyncio.sleep(0)
+            seen.append(LOOKING.get() is before)
+
+        for _ in range(3):
+            polls.every(1.0, refresh)
+        await polls.first()
+        await polls.shown(True)
+        assert seen == [True] * 6
+
+    asyncio.run(run())
