@@ -18,7 +18,7 @@ help:
 setup: $(STAMP)
 	@$(BIN)/python -m compileall -q src/headrace
 
-$(STAMP): requirements.lock pyproject.toml setup.py src/headrace/_speed.pyx src/headrace/_compact.pyx src/headrace/_amqp.pyx src/headrace/_columns.pyx src/headrace/_multicast.pyx src/headrace/_zeromq.pyx src/headrace/_kinesis.pyx src/headrace/_direct.pyx src/headrace/native.h src/headrace/kinesis.h
+$(STAMP): requirements.lock pyproject.toml setup.py $(wildcard src/headrace/*.pyx src/headrace/*.pxi src/headrace/*.h)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
@@ -54,4 +54,4 @@ lock:
 	$(BIN)/uv pip compile --quiet --universal --upgrade --generate-hashes --all-extras --no-header --output-file requirements.lock pyproject.toml
 
 clean:
-	rm -rf $(VENV) build src/headrace/_speed.c src/headrace/_compact.c src/headrace/_amqp.c src/headrace/_columns.c src/headrace/_multicast.c src/headrace/_zeromq.c src/headrace/_kinesis.c src/headrace/_direct.c src/headrace/*.so
+	rm -rf $(VENV) build $(patsubst %.pyx,%.c,$(wildcard src/headrace/*.pyx)) src/headrace/*.so

@@ -2,6 +2,11 @@
 
 from setuptools import Extension, setup
 
+PARTS = (
+    *("native.h", "kinesis.h", "_cursor.pxi"),
+    *("_kinesis_lists.pxi", "_kinesis_puts.pxi", "_kinesis_scan.pxi"),
+)
+
 try:
     from Cython.Build import cythonize
 except ImportError:
@@ -13,7 +18,7 @@ else:
                 f"headrace.{name}",
                 [f"src/headrace/{name}.pyx"],
                 include_dirs=["src/headrace"],
-                depends=["src/headrace/native.h", "src/headrace/kinesis.h"],
+                depends=[f"src/headrace/{part}" for part in PARTS],
                 extra_compile_args=["-O3"],
                 optional=True,
             )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import uuid
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -11,7 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.console.axe import script
 from tests.console.opened import CHROMIUM, a_browser, a_page, with_console
+from tests.console.places import opened, picture_folder
+from tests.console.test_accessibility import looked_at
 from tests.http.v1.asking import V1
 
 from headrace.testing import HeadraceServer
@@ -40,8 +42,8 @@ def browser() -> Iterator[Any]:
 
 @pytest.fixture
 def page(browser: Any, server: HeadraceServer) -> Iterator[Any]:
-    with a_page(browser, server) as opened:
-        yield opened
+    with a_page(browser, server) as shown:
+        yield shown
 
 
 @pytest.fixture
@@ -56,9 +58,7 @@ def name() -> str:
 
 @pytest.fixture(scope="module")
 def pictures(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = Path(os.environ.get("HEADRACE_SCREENSHOTS") or tmp_path_factory.mktemp("screenshots"))
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
+    return picture_folder(tmp_path_factory)
 
 
 def publish(v1: V1, topic: str, *events: tuple[str, object]) -> None:
@@ -264,3 +264,17 @@ def test_a_telephone_is_wide_enough(browser: Any, server: HeadraceServer, v1: V1
             page.goto(path)
             page.get_by_text(shown, exact=False).first.wait_for()
             assert page.evaluate("document.documentElement.scrollWidth") <= 390, path
+
+
+def test_every_tab_can_be_used_by_all(page: Any, v1: V1, name: str) -> None:
+    axe = script()
+    shows = [{"topic": f"{name}.t", "title": "T", "plots": [{"title": "P", "kind": "bars", "x": "a", "series": "b"}]}] * 2
+    failed = about("failed", error="why", shows=shows, summary="Finds fraud.")
+    publish(v1, PROGRESS, (f"{name}/alerts", batch(1)), (f"{name}/table", batch(1, error="why")), (name, failed))
+    publish(v1, f"{name}.t", *((f"k{number}", {"a": number, "b": f"b{number}"}) for number in range(30)))
+    publish(v1, LOG, entry(name, "one\ntwo", "ERROR", "alerts"), entry(name, "falls behind", "WARN"), entry(name, "starts"))
+    found: list[str] = []
+    for path in ("/pipelines", f"/pipelines/{name}", f"/pipelines/{name}?tab=results", f"/pipelines/{name}?tab=log"):
+        opened(page, path)
+        found += looked_at(page, axe, path)
+    assert found == []

@@ -3,7 +3,6 @@ and stop."""
 
 from __future__ import annotations
 
-import os
 import re
 import signal
 from collections.abc import Iterator
@@ -14,6 +13,7 @@ import pytest
 from tests.cli.conftest import Running
 from tests.console.busy import until
 from tests.console.opened import CHROMIUM, a_browser, a_page, with_console
+from tests.console.places import picture_folder
 
 pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
 pytest.importorskip("nicegui", reason="NiceGUI is not installed")
@@ -52,10 +52,8 @@ def running(server: HeadraceServer, tmp_path: Path) -> Iterator[Running]:
 
 
 @pytest.fixture
-def pictures(tmp_path: Path) -> Path:
-    folder = Path(os.environ.get("HEADRACE_SCREENSHOTS") or tmp_path)
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
+def pictures(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return picture_folder(tmp_path_factory)
 
 
 def rows_of_this_run(page: Any, query: str) -> int:

@@ -49,8 +49,8 @@ def show_message(message: dict[str, Any], label: str) -> None:
     """Folded; open it to see all of it."""
     properties = message["properties"] or {}
     beginning = " ".join(payload_text(message)[:200].split())
-    read_out = f"{label} {beginning or '(empty)'} {size_text(message['payload_bytes'])}"
-    with ui.expansion(read_out).classes("w-full headrace-box") as box:
+    with ui.expansion().classes("w-full headrace-box") as box:
+        box.props["toggle-aria-label"] = ""  # what stands in it is read out
         with box.add_slot("header"), ui.row().classes("items-center gap-3 w-full flex-nowrap min-w-0"):
             ui.label(label).classes("headrace-soft shrink-0")
             ui.label(beginning or "(empty)").classes("font-mono text-xs truncate grow min-w-0")

@@ -84,7 +84,8 @@ class _Letters:
                 box.on_value_change(lambda event: self._tick(number, event.value))
                 box.set_enabled(may_go)
             said = (_why(entry), " ".join(payload_text(entry)[:200].split()) or "(empty)", size_text(entry["payload_bytes"]))
-            with ui.expansion(" ".join(said)).classes("grow min-w-0 headrace-box") as shown:  # its text is what is read out
+            with ui.expansion().classes("grow min-w-0 headrace-box") as shown:
+                shown.props["toggle-aria-label"] = ""  # what stands in it is read out
                 with shown.add_slot("header"), ui.row().classes("items-center gap-3 w-full min-w-0"):
                     ui.label(said[0]).classes("shrink-0")
                     ui.label(said[1]).classes("font-mono text-xs truncate grow min-w-0 w-40")

@@ -102,7 +102,8 @@ class _Records:
                 box.on_value_change(lambda change: self._tick(place, change.value))
                 box.set_enabled("topic" in died)
             why, beginning = died.get("message", "no dead letter")[:200], " ".join(content[:200].split())
-            with ui.expansion(f"{why} {beginning}").classes("grow min-w-0 headrace-box") as shown:
+            with ui.expansion().classes("grow min-w-0 headrace-box") as shown:
+                shown.props["toggle-aria-label"] = ""  # what stands in it is read out
                 with shown.add_slot("header"), ui.row().classes("items-center gap-3 w-full min-w-0"):
                     ui.label(why).classes("min-w-0 break-words")
                     ui.label(beginning).classes("font-mono text-xs truncate grow min-w-0 w-40")
