@@ -53,12 +53,16 @@ class Chart:
 
 
 def _options(drawing: Drawing) -> dict[str, Any]:
-    said = f"{drawing.title} ({drawing.unit})" if drawing.unit and drawing.unit not in drawing.title.lower() else drawing.title
+    told = (
+        not drawing.unit or drawing.unit == "bytes" or drawing.unit in drawing.title.lower()
+    )  # also by what stands at the axis
+    said = drawing.title if told else f"{drawing.title} ({drawing.unit})"
     options: dict[str, Any] = {
         "title": {"text": said, **_TITLE},
         "legend": {"show": drawing.legend, **_LEGEND},
         "grid": {"left": 64, "right": 16, "top": 56 if drawing.legend else 40, "bottom": 24},
         "animation": False,
+        "useUTC": True,
     }
     if drawing.kind == "ranking":
         options["grid"] = {"left": 8, "right": 24, "top": 32, "bottom": 8, "containLabel": True}

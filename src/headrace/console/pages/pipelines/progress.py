@@ -28,7 +28,7 @@ _COLUMNS = (
     ("at", "At", "right"),
 )
 _CHARTS = (
-    ("Rows in a second", "rows/s", "rows_per_s"),
+    ("Rows in a second", "", "rows_per_s"),
     ("Records behind the topic", "records", "lag"),
     ("Rows kept in state", "rows", "state_rows"),
     ("Size of the state", "bytes", "state_bytes"),

@@ -70,7 +70,7 @@ class Panel:
     async def _refresh(self) -> None:
         params = {
             "limit": LIMIT,
-            "Status": self._status.value or None,
+            "status": self._status.value or None,
             "event": (self._event.value or "").strip() or None,
             "cursor": self._cursor,
         }
