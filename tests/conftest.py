@@ -5,8 +5,11 @@ from __future__ import annotations
 import os
 
 import pytest
+from hypothesis import settings
 
 os.environ.setdefault("HEADRACE_CONSOLE", "off")  # a process of its own, which only its own tests need
+settings.register_profile("unhurried", settings(), deadline=None)  # a busy machine is not a mistake
+settings.load_profile("unhurried")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -57,6 +57,7 @@ TABS = (
 )
 WRONG = ("/topics/not-there", "/queues/%2F/not-there", "/find?q=not-there")
 LOADED_MS = 10_000
+STILL = "*, ::before, ::after { transition: none !important; animation: none !important; }"  # nothing is halfway
 # What is polled has come: no figure is still a placeholder, and nothing has been put into the page for a moment.
 _FILLED = "() => [...document.querySelectorAll('.headrace-figure')].every(each => each.textContent !== '…')"
 _SETTLED = """() => new Promise(done => {

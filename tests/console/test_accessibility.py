@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from tests.console.axe import script, severe
 from tests.console.opened import CHROMIUM, a_browser, a_page
-from tests.console.places import BEHIND, LISTS, TABS, WRONG, opened
+from tests.console.places import BEHIND, LISTS, STILL, TABS, WRONG, opened
 
 from headrace.testing import HeadraceServer
 
@@ -19,7 +19,6 @@ pytestmark = [
     pytest.mark.timeout(300),
 ]
 
-STILL = "*, ::before, ::after { transition: none !important; animation: none !important; }"  # what fades in has no contrast yet
 TO_DARK = (
     "() => { Quasar.Dark.set(true); return new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done))); }"
 )

@@ -16,7 +16,7 @@ from urllib.parse import quote
 import pytest
 from tests.console.busy import until
 from tests.console.opened import CHROMIUM, a_browser, a_page
-from tests.console.places import BEHIND, LISTS, TABS, opened, picture_folder, picture_name
+from tests.console.places import BEHIND, LISTS, STILL, TABS, opened, picture_folder, picture_name
 from tests.http.v1.asking import V1
 
 from headrace.client.kafka import Cluster, Producer
@@ -32,6 +32,9 @@ pytestmark = [
 ]
 
 DESK, PHONE = 1280, 390
+# The navigation, on a phone; behind a dialog it stays as it was
+FOLDED = """() => document.querySelector('.q-dialog__inner')
+    || document.querySelector('.q-drawer').getBoundingClientRect().right <= 1"""
 NAVIGATION = ".q-drawer a[href]"
 
 SCRIPT = "<script>alert('script')</script><img src=x onerror=\"alert('img')\"><svg onload=alert('svg')>{{7*7}}${alert(1)}"
@@ -75,12 +78,14 @@ def shown(page: Any, path: str) -> str:
 def fits(page: Any, folder: Path, path: str) -> None:
     """On a desk, in the dark and on a phone; with a picture of each."""
     name = picture_name(path)
+    page.add_style_tag(content=STILL)
     page.screenshot(path=folder / f"{name}.png")
     page.evaluate("() => Quasar.Dark.set(true)")
     until(page, lambda: not wider_than_the_window(page), f"{path} to fit into {DESK}")
     page.screenshot(path=folder / f"{name}-dark.png")
     page.evaluate("() => Quasar.Dark.set(false)")
     page.set_viewport_size({"width": PHONE, "height": 900})
+    page.wait_for_function(FOLDED)
     until(page, lambda: not wider_than_the_window(page), f"{path} to fit into {PHONE}")
     page.screenshot(path=folder / f"{name}-phone.png")
 

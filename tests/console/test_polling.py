@@ -142,6 +142,22 @@ def test_in_a_hidden_tab_nothing_is_looked_at_until_it_is_seen_again(timers: lis
     asyncio.run(run())
 
 
+def test_for_a_browser_that_has_gone_on_nothing_is_looked_at(timers: list[Timer]) -> None:
+    async def run() -> None:
+        there = True
+        polls, watched = Polls(lambda: there), Watched(b"a")
+        polls.every(1.0, watched.refresh)
+        await polls.first()
+        there = False
+        await timers[0].tick()
+        assert len(watched.looks) == 1
+        there = True
+        await timers[0].tick()
+        assert len(watched.looks) == 2
+
+    asyncio.run(run())
+
+
 def test_looks_do_not_take_each_other_for_their_own(timers: list[Timer]) -> None:
     async def run() -> None:
         polls = Polls()

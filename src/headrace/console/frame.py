@@ -66,8 +66,8 @@ class View:
         )  # may have slashes
         self.query = dict(request.query_params)
         self.titled = False
-        self.polls = Polls()
         self._client = ui.context.client
+        self.polls = Polls(lambda: self._client.has_socket_connection)
         self._trouble: Trouble | None = None
 
     @property

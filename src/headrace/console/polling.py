@@ -45,7 +45,9 @@ def _tell(look: asyncio.Task[None]) -> None:
 class Polls:
     """Of one page in one browser."""
 
-    def __init__(self) -> None:
+    def __init__(self, there: Callable[[], bool] = lambda: True) -> None:
+        """`there` says whether the browser is: one that went on to another page may come back for some seconds."""
+        self.there = there
         self._all: list[_Poll] = []
         self._built = False
         self.hidden = False
@@ -112,5 +114,5 @@ class _Poll:
         self.timer.interval = min(self.timer.interval * SLOWER, longest) if same else self._seconds
 
     async def _tick(self) -> None:
-        if not self._polls.hidden:
+        if not self._polls.hidden and self._polls.there():
             await self.look()

@@ -47,16 +47,16 @@ def _without_ways_back(nodes: Sequence[str], edges: Sequence[Edge]) -> list[Edge
         path, waiting = {root}, [(root, iter(following[root]))]
         while waiting:
             node, left = waiting[-1]
-            target = next(left, None)
-            if target is None:
+            other = next(left, None)
+            if other is None:
                 done.add(node)
                 path.discard(node)
                 waiting.pop()
-            elif target not in path:
-                kept.append((node, target))
-                if target not in done:
-                    path.add(target)
-                    waiting.append((target, iter(following[target])))
+            elif other not in path:
+                kept.append((node, other))
+                if other not in done:
+                    path.add(other)
+                    waiting.append((other, iter(following[other])))
     return kept
 
 

@@ -18,6 +18,7 @@ from headrace.console.pages.group.reset import ask_reset
 from headrace.console.parts.asking import ask_name
 from headrace.console.parts.charts import TimeChart
 from headrace.console.parts.listing import Column, Listing, Row
+from headrace.console.parts.messages import left_text
 from headrace.console.parts.pieces import heading
 from headrace.console.parts.tables import dressed
 from headrace.console.parts.values import count_text
@@ -82,12 +83,12 @@ class GroupPage:
         self._state.props(f"color={'positive' if about['state'] == 'Stable' else 'grey-7'}")
         kind = {"share": "share group", "consumer": "consumer group", "classic": "classic group"}
         protocol = f", {about['protocol']}" if about["protocol"] else ""
-        self._type.text = f"{kind.get(about['type'], about['type'])}{protocol}, {count_text(about['member_count'])} members"
+        self._type.text = f"{kind.get(about['type'], about['type'])}{protocol}, {left_text(about['member_count'], 'member')}"
         if about.get("route"):
             self._route.text = f"Route {about['route']} keeps its position with this group"
             self._route.props["href"] = f"/routes/{part(about['route'])}"
             self._route.classes(remove="hidden")
-        self._total.text = f"{count_text(standing['lag'])} records behind"
+        self._total.text = f"{left_text(standing['lag'], 'record')} behind"
         self._members.rows = [_member(each) for each in about["members"][:MOST_MEMBERS]]
         self._members.visible = bool(about["members"])
         self._no_members.visible = not about["members"]

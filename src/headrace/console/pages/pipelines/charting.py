@@ -53,9 +53,7 @@ class Chart:
 
 
 def _options(drawing: Drawing) -> dict[str, Any]:
-    told = (
-        not drawing.unit or drawing.unit == "bytes" or drawing.unit in drawing.title.lower()
-    )  # also by what stands at the axis
+    told = not drawing.unit or drawing.unit == "bytes" or drawing.unit in drawing.title.lower()  # or by the axis
     said = drawing.title if told else f"{drawing.title} ({drawing.unit})"
     options: dict[str, Any] = {
         "title": {"text": said, **_TITLE},

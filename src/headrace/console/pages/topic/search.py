@@ -56,6 +56,7 @@ class SearchPanel:
         self._table = EventTable(self._open, label="Records found")
         ui.timer(TOLD_EVERY_S, self._tell)
         tab.on_close(self.stop)
+        ui.context.client.on_disconnect(self.stop)  # nobody sees what it finds
         self._tell()
 
     @property
