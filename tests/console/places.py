@@ -25,6 +25,7 @@ LISTS = (
     "/connections",
     "/storage",
     "/settings",
+    "/users",
     "/health",
     "/audit",
 )
@@ -39,6 +40,7 @@ BEHIND = (
     f"/routes/{WEBHOOK}",
     f"/routes/{FEED}",
     f"/storage/{TOPIC}",
+    "/users/guest",
 )
 TABS = (
     f"/topics/{TOPIC}?tab=messages",

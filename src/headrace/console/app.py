@@ -37,6 +37,7 @@ PAGES = (
     "connections",
     "storage",
     "settings",
+    "users",
     "health",
     "audit",
     "find",
