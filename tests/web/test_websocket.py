@@ -308,7 +308,7 @@ def test_a_flood_of_empty_frames_lets_others_have_their_turn() -> None:
     app = App()
     with opened(app) as (made, peer):
         peer.socket.sendall(frame(TEXT, b"x", final=False))
-        flood = frame(CONTINUED, final=False) * 40_000
+        flood = frame(CONTINUED, final=False) * 100_000
         peer.socket.settimeout(None)
         peer.socket.sendall(flood)
         turns = 0
@@ -321,7 +321,7 @@ def test_a_flood_of_empty_frames_lets_others_have_their_turn() -> None:
         peer.socket.sendall(frame(CONTINUED, b"y"))
         while not app.messages:
             made.call(turn)
-        assert turns > 10  # those 240 kB came in one read or two
+        assert turns > 4  # what was left of those 600 kB when they had been sent came in a read or two
         assert peer.frame() == (TEXT, b"xy")
 
 
