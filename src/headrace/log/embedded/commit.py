@@ -79,7 +79,6 @@ class GroupCommit:
         disk: Disk,
         clock: Clock,
         worker: Worker,
-        keeper: Worker,
         failed: Callable[[Exception], None],
         wants_checkpoint: Callable[[], None],
     ) -> None:
@@ -90,8 +89,6 @@ class GroupCommit:
         self._disk = disk
         self._clock = clock
         self._worker = worker
-        self._keeper = keeper
-        self._growing = False  # the journal, on the keeper's thread
         self._failed = failed
         self._wants_checkpoint = wants_checkpoint
         self._gathering = _Group()
@@ -235,9 +232,6 @@ class GroupCommit:
                 write.partition.now_durable(write)
             for partition in dict.fromkeys(write.partition for write in group.writes):
                 partition.tell_watchers()
-            if self.journal.wants_to_grow and not self._growing:
-                self._growing = True
-                self._keeper.submit(self.journal.grow, self._has_grown)
             if self.journal.filled_files > self._checkpoint_asked_at:
                 self._checkpoint_asked_at = self.journal.filled_files
                 self._wants_checkpoint()
@@ -247,11 +241,6 @@ class GroupCommit:
                 self._start_in(0)  # answers go out first, and whoever is there by then comes along
             elif self._gathering.writes and self._timer is None:
                 self._start_in(_LINGER_S)
-
-    def _has_grown(self, error: Exception | None) -> None:
-        self._growing = False
-        if error is not None:
-            self._failed(error)
 
     def stop(self, error: Exception) -> None:
         """After a failed sync nobody knows what the disk holds: what is not durable yet never will be, nor what follows."""

@@ -5,8 +5,8 @@ the checkpoint's floor are not needed any more, so their file is used again from
 blocks, so fdatasync writes no metadata.
 
 A small frame is written without a thread where the disk can (`start`: the event loop hands it over and hears of its end), any
-other by the commit thread (`write`). New files grow ahead of what is written, on the keeper's thread (`grow`), because a write
-into blocks that exist is synced in half the time.
+other by the commit thread (`write`), which also makes new files grow: a write into blocks that exist is synced in half the
+time, and no file grows while the event loop hands over a frame to it, which would have to wait.
 
 A frame begins on a 4 KiB boundary and no other frame shares its blocks: writing the next one can't tear it.
 
@@ -43,9 +43,7 @@ _FRAME = struct.Struct(">4sIQII8s")
 _ENTRY = struct.Struct(">B3x16siqqI4x")
 _MAGIC = b"HRJF"
 _BLOCK_BYTES = 4096
-_FIRST_STEP_BYTES = 1024 * 1024
-_STEP_BYTES = 4 * 1024 * 1024  # a new file grows by steps, so that a small server takes little room
-_AHEAD_BYTES = 2 * 1024 * 1024  # when less than this is left, it is time to grow
+_STEP_BYTES = 1024 * 1024  # a new file grows by steps, so that a small server takes little room
 
 
 class Entry(NamedTuple):
@@ -64,13 +62,12 @@ class _RingFile:
     allocated: int
     direct: DirectFile | None = None
     direct_tried: bool = False
-    cramped: bool = False  # there was no room on the disk to grow it ahead
     last_sequence: int = -1  # of the frames in it; it is free when that is below the floor
 
 
 class Journal:
     """Written by the commit thread or the event loop, never by both at once: who has begun a frame hears of its end first.
-    `floor` may be raised and a file grown from another thread."""
+    `floor` may be raised from another thread."""
 
     def __init__(self, disk: Disk, *, key: bytes, next_sequence: int, file_bytes: int, files: int) -> None:
         self._disk = disk
@@ -81,7 +78,6 @@ class Journal:
         self._current: _RingFile | None = None
         self._position = 0
         self._guard = threading.Lock()
-        self._growing = threading.Lock()
         self.next_sequence = next_sequence
         self.floor = next_sequence
         self.filled_files = 0  # grows each time a file is full: time for a checkpoint
@@ -144,30 +140,6 @@ class Journal:
         self._position += size
         self.next_sequence += 1
 
-    @property
-    def wants_to_grow(self) -> bool:
-        current = self._current
-        if current is None or current.cramped:
-            return False
-        return current.allocated < min(self._file_bytes, self._position + _AHEAD_BYTES)
-
-    def grow(self) -> None:
-        """Makes room for frames to come. Raises OSError, but not for want of room: that is for the frame to find out."""
-        with self._growing:
-            current = self._current
-            if current is None or not self.wants_to_grow:
-                return
-            try:
-                self._allocate(current, min(self._file_bytes, current.allocated + _STEP_BYTES))
-            except OSError as error:
-                if error.errno not in NO_SPACE:
-                    raise
-                current.cramped = True
-
-    def _allocate(self, ring_file: _RingFile, size: int) -> None:
-        ring_file.file.allocate(size)
-        ring_file.allocated = size
-
     def raise_floor(self, sequence: int) -> None:
         with self._guard:
             self.floor = max(self.floor, sequence)
@@ -193,9 +165,9 @@ class Journal:
             self._current, self._position = current, 0
         end = self._position + size
         if end > current.allocated:
-            with self._growing:
-                if end > current.allocated:
-                    self._allocate(current, max(min(self._file_bytes, current.allocated + _FIRST_STEP_BYTES), end))
+            grown = max(min(self._file_bytes, current.allocated + _STEP_BYTES), end)
+            current.file.allocate(grown)
+            current.allocated = grown
         return current
 
     def _free_file(self) -> _RingFile | None:
