@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from tests.console.axe import script, severe
-from tests.console.opened import CHROMIUM, a_browser, a_page
+from tests.console.opened import CHROMIUM, a_page
 from tests.console.places import BEHIND, LISTS, STILL, TABS, WRONG, opened
 
 from headrace.testing import HeadraceServer
@@ -34,12 +33,6 @@ DIALOGS = (
 @pytest.fixture(scope="module")
 def axe() -> str:
     return script()
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with a_browser() as started:
-        yield started
 
 
 def looked_at(page: Any, axe: str, where: str) -> list[str]:

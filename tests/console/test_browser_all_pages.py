@@ -8,14 +8,13 @@ elsewhere. HEADRACE_SCREENSHOTS names a folder where pictures of each are kept: 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import pytest
 from tests.console.busy import until
-from tests.console.opened import CHROMIUM, a_browser, a_page
+from tests.console.opened import CHROMIUM, a_page
 from tests.console.places import BEHIND, LISTS, STILL, TABS, opened, picture_folder, picture_name
 from tests.http.v1.asking import V1
 
@@ -53,12 +52,6 @@ HOSTILE = {
 @pytest.fixture
 def server(busy_server: HeadraceServer) -> HeadraceServer:
     return busy_server
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with a_browser() as started:
-        yield started
 
 
 @pytest.fixture(scope="module")

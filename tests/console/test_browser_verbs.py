@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from tests.console.busy import DEAD, TOPIC, WEBHOOK, until
-from tests.console.opened import CHROMIUM, a_browser, a_page
+from tests.console.opened import CHROMIUM, a_page
 from tests.http.v1.asking import V1
 
 from headrace.testing import HeadraceServer, wait_until
@@ -23,12 +23,6 @@ pytestmark = [
 ]
 
 EVENTS = ".headrace-events:visible tbody tr"
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with a_browser() as started:
-        yield started
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from typing import Any
 from zipfile import ZipFile
 
 import pytest
-from tests.console.opened import CHROMIUM, a_browser, a_page, with_console
+from tests.console.opened import CHROMIUM, a_page, with_console
 from tests.http.v1.asking import V1
 
 from headrace.client.kinesis.api import Entry, Kinesis
@@ -33,23 +33,6 @@ def server() -> Iterator[HeadraceServer]:
     settings = {"headrace.webhooks.allow": "127.0.0.0/8", "num.partitions": 1, "headrace.audit.enable": True}
     with with_console(**settings) as started:
         yield started
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with a_browser() as started:
-        yield started
-
-
-@pytest.fixture
-def page(browser: Any, server: HeadraceServer) -> Iterator[Any]:
-    with a_page(browser, server) as opened:
-        yield opened
-
-
-@pytest.fixture
-def v1(server: HeadraceServer) -> V1:
-    return V1(server)
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from tests.console.opened import CHROMIUM, a_browser, a_page, attached, with_console
+from tests.console.opened import CHROMIUM, a_page, attached, with_console
 from tests.http.v1.asking import V1
 
 from headrace.testing import HeadraceServer
@@ -27,18 +27,6 @@ FOCUSED = "() => document.activeElement.getAttribute('aria-label') || document.a
 def server() -> Iterator[HeadraceServer]:
     with with_console() as started:
         yield started
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with a_browser() as started:
-        yield started
-
-
-@pytest.fixture
-def page(browser: Any, server: HeadraceServer) -> Iterator[Any]:
-    with a_page(browser, server) as opened:
-        yield opened
 
 
 def at(page: Any, path: str) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
-from tests.console.opened import CHROMIUM, a_browser, a_page, with_console
+from tests.console.opened import CHROMIUM, a_page, with_console
 from tests.http.v1.asking import V1
 
 from headrace.testing import HeadraceServer, wait_until
@@ -29,23 +29,6 @@ def server() -> Iterator[HeadraceServer]:
             for partition in range(2):
                 v1.publish(topic, *range(10), partition=partition)
         yield started
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with a_browser() as started:
-        yield started
-
-
-@pytest.fixture
-def page(browser: Any, server: HeadraceServer) -> Iterator[Any]:
-    with a_page(browser, server) as opened:
-        yield opened
-
-
-@pytest.fixture
-def v1(server: HeadraceServer) -> V1:
-    return V1(server)
 
 
 def place(v1: V1, group: str, offset: int) -> None:

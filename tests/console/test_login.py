@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from tests.console.opened import CHROMIUM, a_browser, a_page, with_console
+from tests.console.opened import CHROMIUM, a_page, with_console
 from tests.http.v1.asking import V1
 
 from headrace.testing import HeadraceServer
@@ -33,12 +33,6 @@ def server() -> Iterator[HeadraceServer]:
         every = {"configure": ".*", "write": ".*", "read": ".*"}
         assert v1.ask("PUT", "/api/permissions/%2F/ann", every, user="guest:guest").status in (201, 204)
         assert v1.ask("DELETE", "/api/users/guest", user=f"ann:{PASSWORD}").status == 204
-        yield started
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with a_browser() as started:
         yield started
 
 

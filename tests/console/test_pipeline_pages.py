@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from tests.console.axe import script
-from tests.console.opened import CHROMIUM, a_browser, a_page, with_console
+from tests.console.opened import CHROMIUM, a_page, with_console
 from tests.console.places import opened, picture_folder
 from tests.console.test_accessibility import looked_at
 from tests.http.v1.asking import V1
@@ -34,21 +34,10 @@ def server() -> Iterator[HeadraceServer]:
         yield started
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with a_browser() as started:
-        yield started
-
-
 @pytest.fixture
 def page(browser: Any, server: HeadraceServer) -> Iterator[Any]:
     with a_page(browser, server) as shown:
         yield shown
-
-
-@pytest.fixture
-def v1(server: HeadraceServer) -> V1:
-    return V1(server)
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from tests.console.opened import CHROMIUM, a_browser, a_page, with_console
+from tests.console.opened import CHROMIUM, a_page, with_console
 from tests.http.v1.asking import V1
 
 from headrace.testing import HeadraceServer, wait_until
@@ -38,23 +38,6 @@ def server() -> Iterator[HeadraceServer]:
             assert v1.ask("PUT", f"{VHOST}/queues/{queue}", dead).status == 201
             assert v1.ask("POST", f"{VHOST}/bindings/e/shop/q/{queue}", {"routing_key": f"{queue}.#"}).status == 201
         yield started
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with a_browser() as started:
-        yield started
-
-
-@pytest.fixture
-def page(browser: Any, server: HeadraceServer) -> Iterator[Any]:
-    with a_page(browser, server) as opened:
-        yield opened
-
-
-@pytest.fixture
-def v1(server: HeadraceServer) -> V1:
-    return V1(server)
 
 
 def publish(v1: V1, key: str, *payloads: bytes) -> None:

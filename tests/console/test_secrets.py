@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from tests.console.opened import CHROMIUM, a_browser, a_page, with_console
+from tests.console.opened import CHROMIUM, a_page, with_console
 from tests.console.places import opened
 from tests.http.v1.asking import V1
 
@@ -35,12 +35,6 @@ PAGES = (
     "/find?q=hook",
     "/topics/headrace.audit?tab=messages",
 )
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with a_browser() as started:
-        yield started
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from tests.console.avro_encoding import sized, zigzag
-from tests.console.opened import CHROMIUM, a_browser, a_page, with_console
+from tests.console.opened import CHROMIUM, a_page, with_console
 from tests.console.test_avro import HOSTILE as HOSTILE_TEXT
 from tests.console.test_formats import AVRO, CONFLUENT, DATA, LINE, described
 from tests.http.v1.asking import V1
@@ -31,23 +31,6 @@ pytestmark = [
 def server() -> Iterator[HeadraceServer]:
     with with_console(**{"num.partitions": 2}) as started:
         yield started
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with a_browser() as started:
-        yield started
-
-
-@pytest.fixture
-def page(browser: Any, server: HeadraceServer) -> Iterator[Any]:
-    with a_page(browser, server) as opened:
-        yield opened
-
-
-@pytest.fixture
-def v1(server: HeadraceServer) -> V1:
-    return V1(server)
 
 
 @pytest.fixture

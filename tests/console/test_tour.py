@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.console.busy import DEAD, GROUP, TOPIC, WEBHOOK, until
-from tests.console.opened import CHROMIUM, a_browser, a_page
+from tests.console.opened import CHROMIUM, a_page
 from tests.console.pictures import shrink
 
 from headrace.testing import HeadraceServer
@@ -62,12 +62,6 @@ STEPS = (
     Step("webhook", f"/routes/{WEBHOOK}", says("Attempts", "delivered"), chart=True),
     Step("streams", "/streams", says("demo.clicks")),
 )
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with a_browser() as started:
-        yield started
 
 
 @pytest.fixture(scope="module")

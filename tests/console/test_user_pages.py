@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from tests.console.opened import CHROMIUM, a_browser, a_page, with_console
+from tests.console.opened import CHROMIUM, a_page, with_console
 from tests.http.v1.asking import V1
 
 from headrace.testing import HeadraceServer, wait_until
@@ -25,12 +25,6 @@ GUEST = "guest:guest"
 @pytest.fixture(scope="module")
 def server() -> Iterator[HeadraceServer]:
     with with_console() as started:
-        yield started
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with a_browser() as started:
         yield started
 
 
