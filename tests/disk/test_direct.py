@@ -97,16 +97,13 @@ async def test_a_write_that_fails_says_why(tmp_path: Path) -> None:
     ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (BLOCK, limits[1]))
     try:
-        error: list[Exception | None] = []
-        started = opened.direct.start(8 * BLOCK, (b"x" * BLOCK,), error.append)
-        for _ in range(1000):
-            if error or not started:
-                break
-            await asyncio.sleep(0.001)
+        ended: asyncio.Future[Exception | None] = asyncio.get_running_loop().create_future()
+        started = opened.direct.start(8 * BLOCK, (b"x" * BLOCK,), ended.set_result)
+        error = await asyncio.wait_for(ended, 10) if started else OSError("it was not begun")
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
         signal.signal(signal.SIGXFSZ, ignored)
-    assert not started or isinstance(error[0], OSError)
+    assert isinstance(error, OSError)
     assert opened.file.size() == BLOCK
     opened.direct.close()
 
