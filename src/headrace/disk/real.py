@@ -109,7 +109,7 @@ class RealFile:
 
     def allocate(self, size: int) -> None:
         """Blocks that are only reserved have to be marked as written by the sync after the first write to each, and that costs
-        as much again as the sync: so zeros are written. In small pieces, because a direct write waits for one of them."""
+        as much again as the sync: so zeros are written."""
         position = self.size()
         if position >= size:
             return
