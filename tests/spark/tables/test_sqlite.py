@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
+from threading import Barrier
 
 import pyarrow as pa
 import pytest
@@ -50,6 +52,20 @@ def test_a_reader_in_the_middle_of_its_query_keeps_its_state_of_the_table(tmp_pa
     store.apply(T, SCHEMA, [batch(*((f"{k:03}", 1) for k in range(300)))], None)
     assert {value for (value,) in [*first, *cursor.fetchall()]} == {0}
     assert reader.execute("SELECT DISTINCT v FROM t").fetchall() == [(1,)]
+
+
+def test_several_queries_may_make_the_file_at_the_same_moment(tmp_path: Path) -> None:
+    def write(path: Path, number: int, together: Barrier) -> bool:
+        together.wait()
+        return SqliteStore(str(path)).apply(target(f"t{number}", ["k"]), SCHEMA, [batch(("a", number))], BatchMark("q", 0))
+
+    with ThreadPoolExecutor(4) as queries:
+        for turn in range(50):
+            path = tmp_path / f"{turn}.db"
+            together = Barrier(4)
+            writing = [queries.submit(write, path, number, together) for number in range(4)]
+            assert [one.result() for one in writing] == [True] * 4
+            assert [len(rows(f"sqlite:{path}", f"t{number}")) for number in range(4)] == [1] * 4
 
 
 def test_another_pipeline_may_write_while_spark_computes(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from contextlib import closing, contextmanager
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from pathlib import Path
+from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -111,7 +112,7 @@ class SqliteStore:
         self._path.parent.mkdir(parents=True, exist_ok=True)
         # isolation_level=None: transactions begin where we say so and nowhere else.
         with closing(sqlite3.connect(self._path, timeout=BUSY_TIMEOUT_S, isolation_level=None)) as connection:
-            connection.execute("PRAGMA journal_mode = WAL")
+            _use_wal(connection)
             connection.execute("PRAGMA synchronous = FULL")
             connection.execute("PRAGMA temp_store = FILE")
             yield connection
@@ -121,6 +122,19 @@ class SqliteStore:
         uri = f"file:{quote(str(self._path.absolute()))}?mode=ro"
         with closing(sqlite3.connect(uri, uri=True, timeout=BUSY_TIMEOUT_S, isolation_level=None)) as connection:
             yield connection
+
+
+def _use_wal(connection: sqlite3.Connection) -> None:
+    """WAL mode; when two open a new file at once SQLite refuses one of them at once, whatever its timeout: it tries again."""
+    deadline = monotonic() + BUSY_TIMEOUT_S
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or monotonic() > deadline:
+                raise
+        sleep(0.01)
 
 
 def stage(connection: sqlite3.Connection, columns: Sequence[Column], pieces: Iterable[pa.RecordBatch]) -> None:
