@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace.log.embedded.journal import BATCH, TRIM, Entry, Journal, read_frames
+from headrace.log.embedded.layout import JOURNAL
 from headrace.log.errors import RecoveryFailed
 from headrace.testing.disk import SimulatedDisk
 
@@ -107,6 +108,46 @@ def test_a_full_ring_has_no_room_until_the_floor_rises() -> None:
     assert journal.write([_entry(6)])
     assert not journal.write([_entry(7)])
     assert read_frames(disk, KEY, 3)[0] == [[_entry(number)] for number in (3, 4, 5, 6)]
+
+
+def test_a_file_that_was_made_ready_is_used_as_soon_as_the_one_in_use_would_have_to_grow(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("headrace.log.embedded.journal._STEP_BYTES", BLOCK)
+    monkeypatch.setattr("headrace.log.embedded.journal._PREPARED_BYTES", 3 * BLOCK)
+    disk = SimulatedDisk()
+    journal = _journal(disk, file_bytes=4 * BLOCK, files=3)
+    assert journal.write([_entry(1)])
+    assert journal.prepare()
+    assert journal.write([_entry(2)])  # the other one is not ready yet
+    assert (journal.growths, journal.filled_files) == (2, 0)
+    assert journal.prepare()
+    assert journal.write([_entry(3)])
+    assert (journal.growths, journal.filled_files) == (2, 1)
+    while journal.prepare():
+        pass
+    assert [disk.size(f"{JOURNAL}/{number}") for number in range(3)] == [4 * BLOCK] * 3
+    written = 3
+    while journal.write([_entry(written + 1)]):
+        written += 1
+    assert (written, journal.growths) == (2 + 4 + 4, 2)
+    journal.raise_floor(3)
+    assert journal.write([_entry(11)])
+    assert read_frames(disk, KEY, 3)[0] == [[_entry(number)] for number in range(3, 12)]
+
+
+def test_a_disk_that_is_full_while_a_file_is_made_ready_loses_nothing() -> None:
+    disk = SimulatedDisk()
+    journal = _journal(disk, file_bytes=4 * BLOCK, files=2)
+    assert journal.write([_entry(1)])
+    disk.capacity_bytes = 5 * BLOCK
+    with pytest.raises(OSError, match="full"):
+        journal.prepare()
+    assert journal.write([_entry(2)])
+    disk.capacity_bytes = None
+    assert journal.prepare()
+    assert not journal.prepare()
+    assert read_frames(disk, KEY, 1)[0] == [[_entry(1)], [_entry(2)]]
 
 
 def test_the_floor_never_falls() -> None:

@@ -47,6 +47,8 @@ _RETRY_S = 0.02  # how long a group that found no room waits for a checkpoint to
 _DIRECT_BYTES = 128 * 1024
 _DIRECT_SEGMENTS = 4
 _QUICK_BYTES = 80 * 1024  # up to here the event loop hands a group to the kernel; above, the thread's own core is worth more
+_BUSY_S = 2.0  # a journal that grows again within this time belongs to a server that is worth 192 MB of disk
+_PREPARE_EVERY_S = 0.008
 _GROUP_BYTES = 16 * 1024 * 1024  # a group is closed at this size, so that no frame and no wait grows without end
 
 
@@ -79,6 +81,7 @@ class GroupCommit:
         disk: Disk,
         clock: Clock,
         worker: Worker,
+        keeper: Worker,
         failed: Callable[[Exception], None],
         wants_checkpoint: Callable[[], None],
     ) -> None:
@@ -89,6 +92,7 @@ class GroupCommit:
         self._disk = disk
         self._clock = clock
         self._worker = worker
+        self._keeper = keeper
         self._failed = failed
         self._wants_checkpoint = wants_checkpoint
         self._gathering = _Group()
@@ -97,6 +101,9 @@ class GroupCommit:
         self._timer: Timer | None = None
         self._timer_urgent = False
         self._checkpoint_asked_at = 0
+        self._growths = 0
+        self._grew_s = -_BUSY_S
+        self._preparing = False
         self._together = False  # the gathering group must not be closed now
         self._stopped: Exception | None = None
         self._closing = False
@@ -235,12 +242,40 @@ class GroupCommit:
             if self.journal.filled_files > self._checkpoint_asked_at:
                 self._checkpoint_asked_at = self.journal.filled_files
                 self._wants_checkpoint()
+            if self.journal.growths > self._growths:
+                self._growths = self.journal.growths
+                self._journal_grew()
         _tell(group.callbacks, error)
         if self._syncing is None:
             if self._queue or self._gathering.urgent:
                 self._start_in(0)  # answers go out first, and whoever is there by then comes along
             elif self._gathering.writes and self._timer is None:
                 self._start_in(_LINGER_S)
+
+    def _journal_grew(self) -> None:
+        now_s = self._clock.monotonic()
+        busy, self._grew_s = now_s - self._grew_s < _BUSY_S, now_s
+        if busy and not self._preparing:
+            self._preparing = True
+            self._prepare()
+
+    def _prepare(self) -> None:
+        """Has the journal's other files made ready, a little at a time: frames are written meanwhile."""
+        if self._closing or self._stopped is not None:
+            return
+
+        def job() -> None:
+            self._preparing = self.journal.prepare()
+
+        def done(error: Exception | None) -> None:
+            if error is not None:
+                self._preparing = False
+                if not isinstance(error, OSError) or error.errno not in NO_SPACE:
+                    self._failed(error)
+            elif self._preparing:
+                self._clock.call_later(_PREPARE_EVERY_S, self._prepare)
+
+        self._keeper.submit(job, done)
 
     def stop(self, error: Exception) -> None:
         """After a failed sync nobody knows what the disk holds: what is not durable yet never will be, nor what follows."""

@@ -158,6 +158,7 @@ class EmbeddedLog:
             disk=self.disk,
             clock=self.clock,
             worker=self._commit_worker,
+            keeper=self._keeper,
             failed=self.sync_failed,
             wants_checkpoint=self.checkpoint_soon,
         )

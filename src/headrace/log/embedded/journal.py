@@ -5,8 +5,9 @@ the checkpoint's floor are not needed any more, so their file is used again from
 blocks, so fdatasync writes no metadata.
 
 A small frame is written without a thread where the disk can (`start`: the event loop hands it over and hears of its end), any
-other by the commit thread (`write`), which also makes new files grow: a write into blocks that exist is synced in half the
-time, and no file grows while the event loop hands over a frame to it, which would have to wait.
+other by the commit thread (`write`). A write into blocks that exist is synced in half the time, but every write to a file that
+grows waits for that: so the file in use grows in steps, by the commit thread between two frames, and once that happens often
+the others are made ready by yet another thread (`prepare`) and used as soon as they are.
 
 A frame begins on a 4 KiB boundary and no other frame shares its blocks: writing the next one can't tear it.
 
@@ -43,7 +44,8 @@ _FRAME = struct.Struct(">4sIQII8s")
 _ENTRY = struct.Struct(">B3x16siqqI4x")
 _MAGIC = b"HRJF"
 _BLOCK_BYTES = 4096
-_STEP_BYTES = 1024 * 1024  # a new file grows by steps, so that a small server takes little room
+_STEP_BYTES = 1024 * 1024  # the file in use grows by steps, so that a small server takes little room
+_PREPARED_BYTES = 256 * 1024  # a file that is made ready takes the disk for a millisecond at a time
 
 
 class Entry(NamedTuple):
@@ -67,7 +69,7 @@ class _RingFile:
 
 class Journal:
     """Written by the commit thread or the event loop, never by both at once: who has begun a frame hears of its end first.
-    `floor` may be raised from another thread."""
+    Another thread may raise the `floor` and `prepare`."""
 
     def __init__(self, disk: Disk, *, key: bytes, next_sequence: int, file_bytes: int, files: int) -> None:
         self._disk = disk
@@ -78,9 +80,11 @@ class Journal:
         self._current: _RingFile | None = None
         self._position = 0
         self._guard = threading.Lock()
+        self._growing = threading.Lock()  # held to make a file larger, and to choose another one
         self.next_sequence = next_sequence
         self.floor = next_sequence
         self.filled_files = 0  # grows each time a file is full: time for a checkpoint
+        self.growths = 0  # how often a frame had to wait until the file in use was larger
 
     def write(self, entries: Sequence[Entry], *, at_any_size: bool = False) -> bool:
         """One frame, synced when this returns; False when there is no room until the next checkpoint, or on the disk. A frame
@@ -154,35 +158,57 @@ class Journal:
             if ring_file.direct is not None:
                 ring_file.direct.close()
 
-    def _room(self, size: int) -> _RingFile | None:
-        current = self._current
-        if current is None or self._position + size > self._file_bytes:
-            if current is not None:
-                self.filled_files += 1
-            current = self._free_file()
-            if current is None:
-                return None
-            self._current, self._position = current, 0
-        end = self._position + size
-        if end > current.allocated:
-            grown = max(min(self._file_bytes, current.allocated + _STEP_BYTES), end)
-            current.file.allocate(grown)
-            current.allocated = grown
-        return current
+    def prepare(self) -> bool:
+        """Makes one of the files that are not in use a step larger; False when all of them are ready."""
+        with self._growing:
+            for ring_file in self._ring:
+                if ring_file is not self._current and ring_file.allocated < self._file_bytes:
+                    break
+            else:
+                if len(self._ring) >= self._limit:
+                    return False
+                ring_file = self._new_file()
+            _grow(ring_file, min(self._file_bytes, ring_file.allocated + _PREPARED_BYTES))
+            return True
 
-    def _free_file(self) -> _RingFile | None:
+    def _room(self, size: int) -> _RingFile | None:
+        with self._growing:
+            current = self._current
+            end = self._position + size
+            if current is None or end > self._file_bytes or (end > current.allocated and self._free_file(self._file_bytes)):
+                if current is not None:
+                    self.filled_files += 1
+                current = self._free_file(self._file_bytes) or self._free_file(0)
+                if current is None and len(self._ring) < self._limit:
+                    current = self._new_file()
+                if current is None:
+                    return None
+                self._current, self._position, end = current, 0, size
+            if end > current.allocated:
+                self.growths += 1
+                _grow(current, max(min(self._file_bytes, current.allocated + _STEP_BYTES), end))
+            return current
+
+    def _free_file(self, allocated: int) -> _RingFile | None:
+        """One that is not needed any more, and at least that large."""
         with self._guard:
             floor = self.floor
         for ring_file in self._ring:
-            if ring_file is not self._current and ring_file.last_sequence < floor:
+            if ring_file is not self._current and ring_file.last_sequence < floor and ring_file.allocated >= allocated:
                 return ring_file
-        if len(self._ring) >= self._limit:
-            return None
+        return None
+
+    def _new_file(self) -> _RingFile:
         path = f"{JOURNAL}/{len(self._ring)}"
         file = self._disk.open(path, create=True)
         self._disk.sync_folder(JOURNAL)
         self._ring.append(_RingFile(path, file, allocated=file.size()))
         return self._ring[-1]
+
+
+def _grow(ring_file: _RingFile, size: int) -> None:
+    ring_file.file.allocate(size)
+    ring_file.allocated = size
 
 
 def _frame_bytes(payload_bytes: int) -> int:
