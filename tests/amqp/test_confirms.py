@@ -15,7 +15,7 @@ class SlowLog:
     def __init__(self) -> None:
         self.waiting: list[Callable[[Exception | None], None]] = []
 
-    def after_sync(self, synced: Callable[[Exception | None], None]) -> None:
+    def after_turn(self, synced: Callable[[Exception | None], None]) -> None:
         self.waiting.append(synced)
 
     def sync(self, error: Exception | None = None) -> None:

@@ -70,7 +70,7 @@ class Confirms:
         self._groups.append(group)
         if self._durable:
             self._durable = False
-            self._turns.after_sync(lambda error: self._synced(group, error))
+            self._turns.after_turn(lambda error: self._synced(group, error))
         else:
             self._ready(group)
 

@@ -58,7 +58,7 @@ class QueueMachine(RuleBasedStateMachine):
             if error is None:
                 self.durable |= names
 
-        self.rig.call(lambda: self.desk.turns.after_sync(synced))
+        self.rig.call(lambda: self.desk.turns.after_turn(synced))
 
     @precondition(lambda self: self.reader is None)
     @rule(room=st.sampled_from([1, 3, 1000]))

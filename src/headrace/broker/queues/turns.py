@@ -3,6 +3,9 @@ got something is written to once.
 
 Small runs for the same queue gather in it (`Queue.publish`) and are appended together: at the end of the turn, or as soon as
 somebody wants to know when they are durable. So whoever waits for a sync of what went to queues asks here, not the log.
+
+Confirms ask at the end of the turn (`after_turn`): to hand a sync to the kernel takes about as long as to hand out a message,
+so consumers, who need not wait for it, come first.
 """
 
 from __future__ import annotations
@@ -40,6 +43,8 @@ class Turns:
         self._gathering: dict[Gathering, None] = {}
         self._queues: dict[Pumped, None] = {}
         self._connections: dict[Flushed, None] = {}
+        self._waiting: list[Synced] = []  # for the end of the turn, and then for the sync
+        self._failed: LogError | None = None  # something that came in this turn is not in the log
         self._scheduled = False
 
     def wake(self, queue: Pumped) -> None:
@@ -60,41 +65,45 @@ class Turns:
 
     def after_sync(self, synced: Synced) -> None:
         """`Log.after_sync`, for everything that was published so far."""
-        error = self._take_in() if self._gathering else None
-        if error is None:
+        self._take_in()
+        if self._failed is None:
             self._log.after_sync(synced)
         else:
-            synced(error)
+            synced(self._failed)
+
+    def after_turn(self, synced: Synced) -> None:
+        """The same once this turn's deliveries are on their way."""
+        self._waiting.append(synced)
+        if not self._scheduled:
+            self._schedule()
 
     async def synced(self) -> None:
-        error = self._take_in() if self._gathering else None
-        if error is not None:
-            raise error
+        self._take_in()
+        if self._failed is not None:
+            raise self._failed
         await self._log.synced()
 
     def close(self) -> None:
         """The server stops: what has gathered still goes to the log."""
         self._take_in()
 
-    def _take_in(self) -> LogError | None:
+    def _take_in(self) -> None:
         gathering, self._gathering = self._gathering, {}
-        failed = None
         for queue in gathering:
             try:
                 queue.take_in()
-            except LogError as error:  # of those who wait nobody is told that it is durable
-                failed = error
-        if failed is not None:
-            logger.error("messages that nobody has confirmed are lost: %s", failed)
-        return failed
+            except LogError as error:  # until the turn ends nobody is told that what came in it is durable
+                logger.error("messages that nobody has confirmed are lost: %s", error)
+                self._failed = error
+                if not self._scheduled:
+                    self._schedule()
 
     def _schedule(self) -> None:
         self._scheduled = True
         self._clock.call_later(0, self._turn)
 
     def _turn(self) -> None:
-        if self._gathering:
-            self._take_in()
+        self._take_in()
         queues, self._queues = self._queues, {}
         for queue in queues:
             try:
@@ -104,6 +113,13 @@ class Turns:
         connections, self._connections = self._connections, {}
         for connection in connections:
             connection.flush()
+        waiting, self._waiting = self._waiting, []
+        for synced in waiting:
+            try:
+                self.after_sync(synced)
+            except Exception:  # one who waits must not take the others with him
+                logger.exception("a callback after a sync failed")
+        self._failed = None
         self._scheduled = False
-        if self._queues or self._connections:
+        if self._queues or self._connections or self._waiting or self._gathering:
             self._schedule()

@@ -1,0 +1,96 @@
+"""A turn of the event loop for queues: deliveries first, then whoever waits for the disk; and nobody is told a lie."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, cast
+
+from headrace.broker.queues.turns import Turns
+from headrace.log.errors import DiskFull, LogError
+from headrace.testing.clock import SimulatedClock
+
+Synced = Callable[[Exception | None], None]
+
+
+class Story:
+    """A log, a queue and a connection that tell what happens to them, in order."""
+
+    def __init__(self) -> None:
+        self.told: list[object] = []
+        self.trouble: LogError | None = None
+        self.clock = SimulatedClock()
+        self.turns = Turns(self.clock, cast(Any, self))
+
+    def after_sync(self, synced: Synced) -> None:
+        self.told.append("sync")
+        synced(None)
+
+    def take_in(self) -> None:
+        if self.trouble is not None:
+            raise self.trouble
+        self.told.append("append")
+
+    def pump(self) -> None:
+        self.told.append("hand out")
+        self.turns.flush_later(self)
+
+    def flush(self) -> None:
+        self.told.append("send")
+
+    def publish(self) -> None:
+        self.turns.gathers(self)
+        self.turns.wake(self)
+
+
+def test_deliveries_are_sent_before_the_disk_is_asked_for_the_confirm() -> None:
+    story = Story()
+    story.publish()
+    story.turns.after_turn(lambda error: story.told.append(error))
+    story.clock.advance(0)
+    assert story.told == ["append", "hand out", "send", "sync", None]
+
+
+def test_whoever_asks_at_once_has_everything_appended_at_once() -> None:
+    story = Story()
+    story.publish()
+    story.turns.after_sync(lambda error: story.told.append(error))
+    assert story.told == ["append", "sync", None]
+
+
+def test_what_is_not_in_the_log_is_durable_for_nobody_who_asks_in_the_same_turn() -> None:
+    story = Story()
+    story.trouble = full = DiskFull("no space left")
+    story.publish()
+    story.turns.after_turn(lambda error: story.told.append(("later", error)))
+    story.turns.after_sync(lambda error: story.told.append(("now", error)))
+    story.clock.advance(0)
+    assert ("now", full) in story.told
+    assert ("later", full) in story.told
+    assert "sync" not in story.told
+
+
+def test_the_next_turn_knows_nothing_of_it() -> None:
+    story = Story()
+    story.trouble = DiskFull("no space left")
+    story.publish()
+    story.clock.advance(0)
+    story.trouble = None
+    story.told.clear()
+    story.publish()
+    story.turns.after_turn(lambda error: story.told.append(error))
+    story.clock.advance(0)
+    assert story.told == ["append", "hand out", "send", "sync", None]
+
+
+def test_one_callback_that_fails_does_not_end_the_turns() -> None:
+    story = Story()
+
+    def fails(error: Exception | None) -> None:
+        raise RuntimeError("planted")
+
+    story.turns.after_turn(fails)
+    story.turns.after_turn(lambda error: story.told.append(error))
+    story.clock.advance(0)
+    story.publish()
+    story.clock.advance(0)
+    assert story.told == ["sync", "sync", None, "append", "hand out", "send"]
