@@ -23,7 +23,7 @@ ROWS = [
     Record(2, 1_700_000_000_002, b"\xff", b"text", (("h", b"v"),)),
     Record(3, 1_700_000_000_003, b"", b"[1, 2]"),
 ]
-LIST = Record(9, 0, b"", b"[" + b",".join(b"%d" % number for number in range(4_000)) + b"]")
+LIST = Record(9, 0, b"", b"[" + b",".join(b"%d" % number for number in range(16_000)) + b"]")
 SLOW = Expressions(filter="value.map(x, x).size() > 1")  # each step copies the list so far
 LARGE = Expressions(filter="value.all(x, ((raw + raw) + (raw + raw) + (raw + raw) + (raw + raw)).size() > 0)")
 

@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
+	"net"
 	"os"
 	"reflect"
 	"slices"
@@ -61,7 +62,13 @@ func main() {
 		if len(os.Args) > 2 && !slices.Contains(os.Args[2:], each.name) {
 			continue
 		}
-		if err := onStream(each.run); err != nil {
+		err := onStream(each.run)
+		if errors.Is(err, net.ErrClosed) {
+			// Once in a thousand subscriptions the SDK closes its own connection right after the first event (seen in a packet
+			// capture: its FIN comes before anything that the server could have done wrong).
+			err = onStream(each.run)
+		}
+		if err != nil {
 			fmt.Printf("=> failed %s: %s\n", each.name, strings.ReplaceAll(err.Error(), "\n", " "))
 		} else {
 			fmt.Printf("=> ok %s\n", each.name)
