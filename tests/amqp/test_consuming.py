@@ -111,6 +111,36 @@ def test_a_prefetch_is_for_consumers_to_come_and_a_global_one_for_all(wire: Wire
     assert counted(wire, queue, 4)
 
 
+def test_a_global_prefetch_goes_around_among_the_queues(wire: Wire, name: str) -> None:
+    wire.call(1, BasicQos(0, 1, True), BasicQosOk)
+    queues = [f"{name}-{number}" for number in range(3)]
+    for queue in queues:
+        wire.call(1, QueueDeclare(queue, exclusive=True), QueueDeclareOk)
+        wire.call(1, BasicConsume(queue, queue), BasicConsumeOk)
+    for queue in queues:
+        wire.publish(1, queue, *[b"%d" % number for number in range(50)])
+    served = set()
+    for _ in range(45):
+        delivered = wire.expect(BasicDeliver)
+        wire.content()
+        served.add(delivered.consumer_tag)
+        wire.send(1, BasicAck(delivered.delivery_tag))
+    assert served == set(queues)
+
+
+def test_a_consumer_without_acks_waits_while_the_global_prefetch_is_used_up(wire: Wire, queue: str, name: str) -> None:
+    wire.call(1, BasicQos(0, 1, True), BasicQosOk)
+    wire.call(1, BasicConsume(queue, "acks"), BasicConsumeOk)
+    other = wire.call(1, QueueDeclare(f"{name}-other", exclusive=True), QueueDeclareOk).queue
+    wire.call(1, BasicConsume(other, "none", no_ack=True), BasicConsumeOk)
+    wire.publish(1, queue, b"a")
+    assert deliveries(wire, 1) == [(1, False, b"a")]
+    wire.publish(1, other, b"b", b"c")
+    assert counted(wire, other, 2)
+    wire.send(1, BasicAck(1))
+    assert [body for _, _, body in deliveries(wire, 2)] == [b"b", b"c"]
+
+
 def test_a_prefetch_in_bytes_is_not_there(wire: Wire) -> None:
     wire.send(1, BasicQos(1000, 1))
     assert wire.closed() == (540, "NOT_IMPLEMENTED - prefetch_size!=0 (1000)", 60, 10)

@@ -75,11 +75,11 @@ class ChannelConsumer:
             return 0
         if not channel.open:
             return 0
-        if self.no_ack:
-            return UNLIMITED
         room = self.prefetch - self.unacked if self.prefetch else UNLIMITED
-        if channel.prefetch and channel.prefetch - channel.consumed < room:
-            room = channel.prefetch - channel.consumed
+        if channel.prefetch:
+            left = channel.prefetch - channel.consumed
+            if left < room and not (self.no_ack and left > 0):  # without acknowledgements it does not count, but has to wait
+                room = left
         if room <= 0:
             self.starved = True
             return 0
@@ -107,6 +107,8 @@ class ChannelConsumer:
             channel.consumed += count
             now = connection.listener.now
             channel.unacked.add(Delivered(tag, count, self, chunk.queue, chunk.lane, chunk.first_offset, now))
+            if channel.prefetch and channel.consumers.pop(self.tag, None) is not None:
+                channel.consumers[self.tag] = self  # behind the others: what they may get together goes around
         connection.write(frames)
         return position
 
@@ -238,6 +240,7 @@ def _cancel(channel: Channel, method: BasicCancel) -> None:
     tag = method.consumer_tag
     consumer = channel.consumers.pop(tag, None)
     if consumer is not None:
+        consumer.queue.pump()  # what was published before goes to it still
         consumer.queue.cancel(consumer)
     elif channel.reply_consumer is not None and channel.reply_consumer.tag == tag:
         _forget_replies(channel)

@@ -1,6 +1,7 @@
 """Time and messages: which are too old, and which have rested long enough to be tried again.
 
-As in RabbitMQ only the head of a queue expires. A message that is to live for 0 ms has its chance with the consumers first.
+As in RabbitMQ only the head of a queue expires. A message that is to live for 0 ms has its chance with the consumers
+first; given back, it has none.
 """
 
 from __future__ import annotations
@@ -40,7 +41,8 @@ class Aging:
                 if lives_ms is None:
                     break
                 expires_ms = head.batch.timestamp_ms + lives_ms
-                if expires_ms > now_ms or (lives_ms == 0 and (strictly or self._must_wait(lane))):
+                has_chance = lives_ms == 0 and not head.redelivered and (strictly or self._must_wait(lane))
+                if expires_ms > now_ms or has_chance:
                     soonest = expires_ms if soonest is None else min(soonest, expires_ms)
                     break
                 self._queue.leaving.ready(lane, head, head.count, "expired")
@@ -51,7 +53,9 @@ class Aging:
 
     def too_old(self, head: Head, now_ms: int) -> bool:
         lives_ms = self._lives_ms(head)
-        return bool(lives_ms) and head.batch.timestamp_ms + (lives_ms or 0) <= now_ms
+        if lives_ms is None or (lives_ms == 0 and not head.redelivered):
+            return False
+        return head.batch.timestamp_ms + lives_ms <= now_ms
 
     def _must_wait(self, lane: Lane) -> bool:
         """Consumers could not be served yet: the mark is on its way to the disk."""

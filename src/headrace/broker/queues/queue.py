@@ -221,9 +221,7 @@ class Queue:
 
     def get(self, no_ack: bool) -> Chunk | Awaitable[Chunk | None] | None:
         self._disuse.used()
-        self.take_in()
-        if self._aging.matters:
-            self._aging.expire(strictly=True)
+        self.pump()
         for lane in reversed(self.lanes):
             if lane.ready:
                 head = self._head(lane)
@@ -249,8 +247,12 @@ class Queue:
     # --- out
 
     def pump(self) -> None:
+        """Once a turn, and before anybody hears how the queue stands: consumers and limits come first, as if each message had
+        been seen to when it came."""
         if self.deleted:
             return
+        if self._gathered:
+            self.take_in()
         if self.leaving.to_read:
             self.leaving.read_and_leave()
         expiring = self._aging.matters
@@ -367,7 +369,7 @@ class Queue:
     # --- ends
 
     def purge(self) -> int:
-        self.take_in()
+        self.pump()
         dropped = sum(lane.purge() for lane in self.lanes)
         self.wake()
         return dropped
@@ -375,6 +377,7 @@ class Queue:
     def touch(self) -> None:
         """It was declared again, which counts as use."""
         self._disuse.used()
+        self.pump()
 
     def delete(self) -> int:
         """Gone for good; what consumers hold is gone with it. Returns how many messages were ready."""

@@ -264,6 +264,7 @@ class VirtualHost:
         if name not in self.queues:
             return 0
         queue = self.queue(name, owner)
+        queue.pump()
         resource = queue_text(name, self.name)
         if queue.kind == "quorum" and (if_unused or if_empty):
             flag = "if-unused" if if_unused else "if-empty"
