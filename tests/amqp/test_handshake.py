@@ -58,7 +58,7 @@ def test_the_header_of_0_9_is_taken_too(connect: Connect) -> None:
 def test_the_server_says_what_it_can(connect: Connect) -> None:
     start = connect(ready=False).start()
     assert (start.version_major, start.version_minor) == (0, 9)
-    assert {b"PLAIN", b"AMQPLAIN"} <= set(start.mechanisms.split())
+    assert {b"PLAIN", b"AMQPLAIN", b"ANONYMOUS"} <= set(start.mechanisms.split())
     assert start.locales == b"en_US"
     capabilities = start.server_properties["capabilities"]
     assert isinstance(capabilities, dict)
@@ -76,6 +76,13 @@ def test_amqplain_logs_in(connect: Connect) -> None:
     wire.send(0, ConnectionStartOk({}, "AMQPLAIN", response, "en_US"))
     tune = wire.expect(ConnectionTune, 0)
     assert (tune.channel_max, tune.frame_max, tune.heartbeat) == (2047, 131_072, 60)
+
+
+def test_whoever_gives_no_name_is_the_guest(connect: Connect) -> None:
+    wire = connect(ready=False)
+    wire.start()
+    wire.send(0, ConnectionStartOk({}, "ANONYMOUS", b"whoever", "en_US"))
+    wire.expect(ConnectionTune, 0)
 
 
 @pytest.mark.parametrize(("user", "password"), [("guest", "wrong"), ("nobody", "guest"), ("guest", "")])

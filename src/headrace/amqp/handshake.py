@@ -37,7 +37,8 @@ from headrace.record.amqp.tables import MalformedTable, decode_table
 if TYPE_CHECKING:
     from headrace.amqp.connection import AmqpConnection
 
-MECHANISMS = ("PLAIN", "AMQPLAIN")
+MECHANISMS = ("PLAIN", "AMQPLAIN", "ANONYMOUS")
+ANONYMOUS = ("guest", "guest")  # RabbitMQ's anonymous_login_user and anonymous_login_pass
 FRAME_MIN = 4096
 CHANNEL_MIN = 1
 CAPABILITIES = (
@@ -120,7 +121,7 @@ class Handshake:
 
     def _log_in(self, response: bytes) -> None:
         connection, listener = self._connection, self._listener
-        name, password = _plain(response) if self.mechanism == "PLAIN" else _amqplain(response)
+        name, password = _credentials(self.mechanism, response)
         users = listener.broker.vhosts.users
         user = users.authenticate(name, password, loopback=is_loopback(connection.peer_host))
         if user is None:
@@ -165,6 +166,12 @@ def _check(field: str, value: int, smallest: int, largest: int) -> None:
     if value == 0 or value > largest:
         unlimited = " (no limit)" if field == "channel_max" and value == 0 else ""
         raise not_allowed(f"negotiated {field} = {value}{unlimited} is higher than the maximum allowed value ({largest})")
+
+
+def _credentials(mechanism: str, response: bytes) -> tuple[str, str]:
+    if mechanism == "ANONYMOUS":  # RFC 4505: the response is for the log of whoever cares
+        return ANONYMOUS
+    return _plain(response) if mechanism == "PLAIN" else _amqplain(response)
 
 
 def _plain(response: bytes) -> tuple[str, str]:

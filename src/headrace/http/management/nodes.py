@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from headrace.broker import Broker
 
 EXCHANGE_TYPES = [{"name": kind, "description": "", "enabled": True} for kind in ALL_KINDS]
-MECHANISMS = [{"name": name, "description": "", "enabled": True} for name in ("AMQPLAIN", "PLAIN")]
+MECHANISMS = [{"name": name, "description": "", "enabled": True} for name in ("AMQPLAIN", "ANONYMOUS", "PLAIN")]
 
 
 def cluster_name(broker: Broker) -> str:
