@@ -136,6 +136,13 @@ def test_rights_that_are_taken_away_are_gone_for_open_connections(connect: Calla
     assert wire.closed_channel()[0] == 403
 
 
+def test_a_right_that_is_given_is_there_at_once(connect: Callable[[str], Wire], server: InProcess) -> None:
+    server.call(lambda: put(server, "rising", Permissions(configure="^$")))
+    wire = connect("rising")
+    server.call(lambda: put(server, "rising", Permissions()))
+    wire.call(1, QueueDeclare("risen", exclusive=True), QueueDeclareOk)
+
+
 def test_a_deleted_user_is_disconnected(connect: Callable[[str], Wire], server: InProcess) -> None:
     server.call(lambda: put(server, "gone", Permissions()))
     wire = connect("gone")

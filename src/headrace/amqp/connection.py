@@ -220,6 +220,10 @@ class AmqpConnection(asyncio.BufferedProtocol):
         elif now > self._deadline:
             self.abort()
 
+    def user_now(self) -> User:
+        """With the rights he has by now; `user` follows them within a second."""
+        return self.broker.vhosts.users.get(self.user.name) or self.user
+
     def _look_around(self, vhost: VirtualHost) -> None:
         """Whether what it lives on is still there."""
         vhosts = self.broker.vhosts

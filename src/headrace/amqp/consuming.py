@@ -214,7 +214,7 @@ def _consume(channel: Channel, method: BasicConsume) -> None:
 
 
 def _queue_to_read(channel: Channel, name: str) -> AnyQueue:
-    check_queue_access(channel.connection.user, "read", name, channel.vhost.name)
+    check_queue_access(channel.connection.user_now(), "read", name, channel.vhost.name)
     return channel.vhost.queue(name, channel.connection)
 
 

@@ -43,18 +43,18 @@ if TYPE_CHECKING:
 
 
 def _check_exchange(channel: Channel, what: str, name: str) -> None:
-    check_exchange_access(channel.connection.user, what, name, channel.vhost.name)
+    check_exchange_access(channel.connection.user_now(), what, name, channel.vhost.name)
 
 
 def _check_queue(channel: Channel, what: str, name: str) -> None:
-    check_queue_access(channel.connection.user, what, name, channel.vhost.name)
+    check_queue_access(channel.connection.user_now(), what, name, channel.vhost.name)
 
 
 def _check_source(channel: Channel, name: str, routing_key: str) -> None:
     _check_exchange(channel, "read", name)
     exchange = channel.vhost.exchanges.get(name)
     if exchange is not None and exchange.kind == "topic":
-        check_topic_access(channel.connection.user, "read", name, routing_key, channel.vhost.name)
+        check_topic_access(channel.connection.user_now(), "read", name, routing_key, channel.vhost.name)
 
 
 # --- exchanges

@@ -93,11 +93,12 @@ def _new_target(channel: Channel, arguments: bytes) -> Target:
     connection, vhost = channel.connection, channel.vhost
     if not connection.publishes:
         connection.begin_publishing()
-    check_exchange_access(connection.user, "write", method.exchange, vhost.name)
-    if connection.user.topic_permissions:
+    user = connection.user_now()
+    check_exchange_access(user, "write", method.exchange, vhost.name)
+    if user.topic_permissions:
         exchange = vhost.exchanges.get(method.exchange)
         if exchange is not None and exchange.kind == "topic":
-            check_topic_access(connection.user, "write", method.exchange, method.routing_key, vhost.name)
+            check_topic_access(user, "write", method.exchange, method.routing_key, vhost.name)
     if len(channel.targets) >= TARGETS:
         channel.targets.clear()
     target = channel.targets[arguments] = Target(method.exchange, method.routing_key, method.mandatory)
