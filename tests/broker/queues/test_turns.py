@@ -25,7 +25,7 @@ class Story:
         self.told.append("sync")
         synced(None)
 
-    def take_in(self) -> None:
+    def append_gathered(self) -> None:
         if self.trouble is not None:
             raise self.trouble
         self.told.append("append")
@@ -67,6 +67,15 @@ def test_what_is_not_in_the_log_is_durable_for_nobody_who_asks_in_the_same_turn(
     assert ("now", full) in story.told
     assert ("later", full) in story.told
     assert "sync" not in story.told
+
+
+def test_nor_if_the_queue_itself_was_asked_to_append() -> None:
+    story = Story()
+    story.trouble = full = DiskFull("no space left")
+    story.publish()
+    story.turns.take_in(story)
+    story.turns.after_sync(lambda error: story.told.append(error))
+    assert story.told == [full]
 
 
 def test_the_next_turn_knows_nothing_of_it() -> None:

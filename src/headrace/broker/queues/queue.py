@@ -173,14 +173,18 @@ class Queue:
             elif self._gathered_bytes >= _GATHERED_BYTES:
                 self.take_in()
             return Outcome.ACCEPTED
-        if self._gathered:
-            self.take_in()
+        self.take_in()
         self._append(lane, run)
         self._around.turns.wake(self)
         return Outcome.ACCEPTED
 
     def take_in(self) -> None:
-        """Appends the small runs that have gathered, as one."""
+        """Has the small runs that have gathered in its log, from now on."""
+        if self._gathered:
+            self._around.turns.take_in(self)
+
+    def append_gathered(self) -> None:
+        """As one run."""
         runs, self._gathered = self._gathered, []
         self._gathered_count = self._gathered_bytes = 0
         if runs and not self.deleted:
@@ -251,8 +255,7 @@ class Queue:
         been seen to when it came."""
         if self.deleted:
             return
-        if self._gathered:
-            self.take_in()
+        self.take_in()
         if self.leaving.to_read:
             self.leaving.read_and_leave()
         expiring = self._aging.matters

@@ -7,7 +7,7 @@ A chunk's row: the number of ranges (uint16), each as first and count (2 x uint1
 0xffff and 512 bytes of it. Then for each message that was given back: its place in the chunk (uint16), how often (uint32),
 and until when it rests (int64, 0 if it does not). Rows of chunks below the floor are removed.
 
-Changes are gathered for some 20 milliseconds and written in one go for all queues. Nobody waits for that: an acknowledgement has
+Changes are gathered for some 20 ms and written in one go for all queues. Nobody waits for that: an acknowledgement has
 no answer in AMQP, and one that a crash took back brings its message again, flagged as redelivered. The mark is what makes that
 flag sure: it is durable before anything below it is delivered.
 """

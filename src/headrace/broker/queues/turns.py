@@ -27,8 +27,8 @@ class Pumped(Protocol):
 
 
 class Gathering(Protocol):
-    def take_in(self) -> None:
-        """Appends what has gathered; raises LogError."""
+    def append_gathered(self) -> None:
+        """Raises LogError."""
         ...
 
 
@@ -87,16 +87,21 @@ class Turns:
         """The server stops: what has gathered still goes to the log."""
         self._take_in()
 
+    def take_in(self, queue: Gathering) -> None:
+        """Has it append what has gathered, now. What can't be is lost, and until the turn ends nobody is told that what
+        came in it is durable."""
+        self._gathering.pop(queue, None)
+        try:
+            queue.append_gathered()
+        except LogError as error:
+            logger.error("messages that nobody has confirmed are lost: %s", error)
+            self._failed = error
+            if not self._scheduled:
+                self._schedule()
+
     def _take_in(self) -> None:
-        gathering, self._gathering = self._gathering, {}
-        for queue in gathering:
-            try:
-                queue.take_in()
-            except LogError as error:  # until the turn ends nobody is told that what came in it is durable
-                logger.error("messages that nobody has confirmed are lost: %s", error)
-                self._failed = error
-                if not self._scheduled:
-                    self._schedule()
+        for queue in tuple(self._gathering):
+            self.take_in(queue)
 
     def _schedule(self) -> None:
         self._scheduled = True
