@@ -166,9 +166,9 @@ def test_a_delayed_exchange_routes_as_the_type_behind_it(host: Host) -> None:
 @pytest.mark.parametrize(
     ("kind", "arguments", "code", "text"),
     [
-        ("nonsense", {}, 503, "unknown exchange type 'nonsense'"),
+        ("nonsense", {}, 406, "unknown exchange type 'nonsense'"),
         ("x-delayed-message", {}, 406, "Invalid argument, 'x-delayed-type' must be an existing exchange type"),
-        ("x-delayed-message", {"x-delayed-type": "nonsense"}, 503, "unknown exchange type 'nonsense'"),
+        ("x-delayed-message", {"x-delayed-type": "nonsense"}, 406, "unknown exchange type 'nonsense'"),
         (
             "x-delayed-message",
             {"x-delayed-type": "x-delayed-message"},

@@ -89,9 +89,9 @@ def test_predeclared_exchanges_may_be_declared_as_they_are(site: Site) -> None:
     assert site.refused(lambda: vhost.declare_exchange("amq.direct", "direct")) == (406, text)
 
 
-def test_an_unknown_exchange_type_closes_the_connection(site: Site) -> None:
+def test_an_unknown_exchange_type_closes_the_channel(site: Site) -> None:
     refusal = site.refused(lambda: site.vhost.declare_exchange("x", "nonsense"))
-    assert refusal == (503, "unknown exchange type 'nonsense'")
+    assert refusal == (406, "unknown exchange type 'nonsense'")
 
 
 @pytest.mark.parametrize(

@@ -203,14 +203,14 @@ CHANNEL_ERRORS = {
         "PRECONDITION_FAILED - invalid arg 'x-priority' for queue '{}' in vhost '/': \"expected integer, got longstr\"",
         lambda c, n: (c.queue_declare(n, exclusive=True), Inbox(c, n, arguments={"x-priority": "high"})),
     ),
+    "unknown-exchange-type": (
+        406,  # 3.x: 503, which closes the connection
+        "PRECONDITION_FAILED - unknown exchange type 'sideways'",
+        lambda c, n: c.exchange_declare(n, "sideways"),
+    ),
 }
 
 CONNECTION_ERRORS = {
-    "unknown-exchange-type": (
-        503,  # 4.x: 406, which closes the channel only
-        "COMMAND_INVALID - unknown exchange type 'sideways'",
-        lambda c, n: c.exchange_declare(n, "sideways"),
-    ),
     "prefetch-size": (540, "NOT_IMPLEMENTED - prefetch_size!=0 (8)", lambda c, n: c.basic_qos(prefetch_size=8)),
     "tag-reused": (
         530,

@@ -19,7 +19,7 @@ from headrace.broker.exchanges.hashing import (
 from headrace.broker.exchanges.headers import HeadersMatcher, check_headers_binding
 from headrace.broker.exchanges.matcher import Matcher
 from headrace.broker.exchanges.topic import TopicMatcher
-from headrace.broker.queues.errors import command_invalid, precondition_failed
+from headrace.broker.queues.errors import precondition_failed
 
 
 def _anything(arguments: Mapping[str, object]) -> None:
@@ -65,7 +65,7 @@ def check_exchange(kind: str, arguments: Mapping[str, object]) -> None:
             raise precondition_failed("Invalid argument, 'x-delayed-type' must be an existing exchange type")
         kind = behind
     if kind not in KINDS:
-        raise command_invalid(f"unknown exchange type '{kind}'")
+        raise precondition_failed(f"unknown exchange type '{kind}'")
     KINDS[kind].check_arguments(arguments)
 
 

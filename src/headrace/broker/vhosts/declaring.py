@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from headrace.broker.exchanges import Exchange, check_exchange
 from headrace.broker.exchanges.kinds import ALL_KINDS
-from headrace.broker.queues.errors import AmqpRefusal, access_refused, command_invalid, precondition_failed, resource_locked
+from headrace.broker.queues.errors import AmqpRefusal, access_refused, precondition_failed, resource_locked
 from headrace.broker.vhosts import equivalence
 from headrace.broker.vhosts.arguments import KNOWN, check_exchange_name, queue_kind
 from headrace.broker.vhosts.names import RESERVED, exchange_text, queue_text
@@ -25,7 +25,7 @@ def check_not_default(exchange: str) -> None:
 
 def check_exchange_kind(kind: str) -> None:
     if kind not in ALL_KINDS:
-        raise command_invalid(f"unknown exchange type '{kind}'")
+        raise precondition_failed(f"unknown exchange type '{kind}'")
 
 
 def check_new_exchange(name: str, vhost: str, kind: str, arguments: Mapping[str, object]) -> None:

@@ -351,12 +351,12 @@ func channelError(ctx context.Context) {
 func connectionError(ctx context.Context) {
 	ch, done := open()
 	defer done()
-	err := ch.ExchangeDeclare(unique("odd"), "no-such-type", false, false, false, false, nil)
+	err := ch.Qos(0, 8, false)
 	var reason *amqp.Error
 	if !errors.As(err, &reason) {
 		panic(fmt.Sprintf("no error: %v", err))
 	}
-	equal([]any{reason.Code, reason.Reason}, []any{503, "COMMAND_INVALID - unknown exchange type 'no-such-type'"})
+	equal([]any{reason.Code, reason.Reason}, []any{540, "NOT_IMPLEMENTED - prefetch_size!=0 (8)"})
 }
 
 func stream(ctx context.Context) {
