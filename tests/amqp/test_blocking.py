@@ -104,3 +104,16 @@ def test_memory_above_the_limit_is_an_alarm_too(server: InProcess, connect: Call
     assert wire.expect(ConnectionBlocked, 0).reason == "low on memory"
     server.call(lambda: setattr(server.listener._alarms, "memory_limit_bytes", 1 << 60))
     wire.expect(ConnectionUnblocked, 0)
+
+
+def test_the_first_message_of_a_publisher_waits_too(server: InProcess, connect: Callable[[], Wire]) -> None:
+    publisher, other = connect(), connect()
+    other.call(1, QueueDeclare("q"), QueueDeclareOk)
+    server.call(lambda: setattr(server.listener._alarms, "memory_limit_bytes", 1))
+    wait_until(lambda: server.listener.blocked_reason, what="the alarm")
+    publisher.publish(1, "q", b"first", b"second")
+    assert publisher.expect(ConnectionBlocked, 0).reason == "low on memory"
+    assert other.call(1, QueueDeclare("q", passive=True), QueueDeclareOk).message_count == 0
+    server.call(lambda: setattr(server.listener._alarms, "memory_limit_bytes", 1 << 60))
+    publisher.expect(ConnectionUnblocked, 0)
+    wait_until(lambda: other.call(1, QueueDeclare("q", passive=True), QueueDeclareOk).message_count == 2, what="both messages")

@@ -82,7 +82,7 @@ class Channel:
             if message is not None:
                 try:
                     publishing.publish_message(self, self.content.method, message)
-                except publishing.NoRoom:
+                except publishing.MustWait:
                     self.content = None
                     raise
                 self.content = None

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
-from headrace.amqp.alarms import LOW_ON_DISK
 from headrace.amqp.channel import Channel
 from headrace.amqp.frames import FrameType
 from headrace.amqp.gate import Hold
@@ -22,7 +21,7 @@ from headrace.amqp.methods import (
     Method,
     decode,
 )
-from headrace.amqp.publishing import NoRoom, publish_run
+from headrace.amqp.publishing import MustWait, publish_run
 from headrace.amqp.settling import acknowledge
 from headrace.broker.queues.errors import channel_error, frame_error, not_allowed, unexpected_frame
 from headrace.record.amqp.events import ACK, FRAME, PUBLISH, Event, frame_snippet
@@ -68,9 +67,8 @@ class Dispatch:
                     self._frame(event[1], number, event[3])  # type: ignore[arg-type]
                 else:
                     connection.lose_sense(event[3])  # type: ignore[arg-type]
-            except NoRoom as full:
-                connection.listener.block(LOW_ON_DISK)
-                connection.parking.stall([full.event, *events[index + 1 :]])
+            except MustWait as held:
+                connection.parking.stall([held.event, *events[index + 1 :]])
                 break
             except Exception as error:
                 connection.fail(number, self._ids(event, number), error)

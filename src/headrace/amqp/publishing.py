@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple, cast
 
+from headrace.amqp.alarms import LOW_ON_DISK
 from headrace.amqp.confirms import Confirms
 from headrace.amqp.frames import content_frames, method_frame
 from headrace.amqp.methods import BasicAck, BasicNack, BasicPublish, BasicReturn, ConfirmSelect, ConfirmSelectOk, decode, encode
@@ -24,6 +25,7 @@ from headrace.record.amqp.properties import MalformedProperties, check_propertie
 
 if TYPE_CHECKING:
     from headrace.amqp.channel import Channel, Handlers
+    from headrace.amqp.connection import AmqpConnection
     from headrace.broker.spans import Spans
 
 NO_ROUTE = 312
@@ -31,11 +33,11 @@ TARGETS = 256
 _HEADERS_FLAG = 0x20  # in the first byte of properties
 
 
-class NoRoom(Exception):
-    """The disk is full: the event is to be handled again when it is not."""
+class MustWait(Exception):
+    """Publishers have to wait: the event is to be handled again when they need not."""
 
     def __init__(self, event: PublishEvent) -> None:
-        super().__init__("no space left on the disk")
+        super().__init__("low on disk or memory")
         self.event = event
 
 
@@ -55,6 +57,8 @@ def publish_run(channel: Channel, event: PublishEvent) -> None:
         _check_disk(channel, event)
     target = channel.targets.get(arguments)
     if target is None:
+        if not connection.publishes:
+            _begin(connection, event)
         target = _new_target(channel, arguments)
     if properties != channel.sound_properties:
         _check_properties(properties)
@@ -86,13 +90,18 @@ def publish_message(channel: Channel, method: BasicPublish, message: Message) ->
     publish_run(channel, event)
 
 
+def _begin(connection: AmqpConnection, event: PublishEvent) -> None:
+    """The first message is held back too, as long as publishers have to wait."""
+    connection.begin_publishing()
+    if connection.listener.blocked_reason:
+        raise MustWait(event)
+
+
 def _new_target(channel: Channel, arguments: bytes) -> Target:
     method = cast(BasicPublish, decode(BasicPublish.prefix + arguments))
     if method.immediate:
         raise not_implemented("immediate=true")
     connection, vhost = channel.connection, channel.vhost
-    if not connection.publishes:
-        connection.begin_publishing()
     user = connection.user_now()
     check_exchange_access(user, "write", method.exchange, vhost.name)
     if user.topic_permissions:
@@ -107,10 +116,12 @@ def _new_target(channel: Channel, arguments: bytes) -> Target:
 
 def _check_disk(channel: Channel, event: PublishEvent) -> None:
     """A full disk is no reason to lose what a publisher could not know of; one that can't be written to is an error."""
-    if isinstance(channel.connection.broker.log.refusal, DiskFull):
-        if not channel.connection.publishes:
-            channel.connection.begin_publishing()
-        raise NoRoom(event)
+    connection = channel.connection
+    if isinstance(connection.broker.log.refusal, DiskFull):
+        connection.listener.block(LOW_ON_DISK)
+        if not connection.publishes:
+            connection.begin_publishing()
+        raise MustWait(event)
 
 
 def _check_properties(raw: bytes) -> None:
