@@ -14,6 +14,8 @@ from headrace.amqp.methods import (
     BasicConsume,
     BasicConsumeOk,
     BasicDeliver,
+    BasicGet,
+    BasicGetOk,
     ConfirmSelect,
     ConfirmSelectOk,
     ConnectionBlocked,
@@ -63,8 +65,8 @@ def test_a_publisher_is_told_and_goes_on_later_and_a_consumer_is_served(server: 
     consumer.expect(BasicDeliver)
     consumer.content()
     fill(server, True)
-    assert publisher.expect(ConnectionBlocked, 0).reason == "low on disk"
     publisher.publish(1, "q", b"during")
+    assert publisher.expect(ConnectionBlocked, 0).reason == "low on disk"
     late.publish(1, "q", b"late")  # the first that it publishes: it is held from then on
     assert late.expect(ConnectionBlocked, 0).reason == "low on disk"
     consumer.send(1, BasicAck(1))
@@ -99,11 +101,24 @@ def test_what_finds_no_room_is_published_when_there_is(server: InProcess, connec
 
 def test_memory_above_the_limit_is_an_alarm_too(server: InProcess, connect: Callable[[], Wire]) -> None:
     wire = connect()
-    wire.publish(1, "nowhere", b"x")
     server.call(lambda: setattr(server.listener._alarms, "memory_limit_bytes", 1))
+    wait_until(lambda: server.listener.blocked_reason, what="the alarm")
+    wire.publish(1, "nowhere", b"x")
     assert wire.expect(ConnectionBlocked, 0).reason == "low on memory"
     server.call(lambda: setattr(server.listener._alarms, "memory_limit_bytes", 1 << 60))
     wire.expect(ConnectionUnblocked, 0)
+
+
+def test_who_has_published_and_does_not_now_goes_on(server: InProcess, connect: Callable[[], Wire]) -> None:
+    wire = connect()
+    queue = wire.call(1, QueueDeclare("", exclusive=True), QueueDeclareOk).queue
+    wire.publish(1, queue, b"before")
+    server.call(lambda: setattr(server.listener._alarms, "memory_limit_bytes", 1))
+    wait_until(lambda: server.listener.blocked_reason, what="the alarm")
+    wire.call(1, BasicGet(queue, True), BasicGetOk)
+    wire.content()
+    wire.publish(1, queue, b"during")
+    wire.expect(ConnectionBlocked, 0)
 
 
 def test_the_first_message_of_a_publisher_waits_too(server: InProcess, connect: Callable[[], Wire]) -> None:

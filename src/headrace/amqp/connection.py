@@ -187,24 +187,24 @@ class AmqpConnection(asyncio.BufferedProtocol):
     def send(self, number: int, method: Method) -> None:
         self.write(method_frame(number, method))
 
-    def begin_publishing(self) -> None:
-        self.publishes = True
-        self.obey_block()
+    def hold_publisher(self) -> None:
+        """It has published something, and publishers have to wait."""
+        self.gate.hold(Hold.BLOCKED)
+        if not self._told_blocked and self.capabilities.get("connection.blocked") is True:
+            self._told_blocked = True
+            self.send(0, ConnectionBlocked(self.listener.blocked_reason))
 
     def obey_block(self) -> None:
-        """Publishers have to wait, or may go on: so does this one if it is one."""
-        reason = self.listener.blocked_reason
-        if reason and self.publishes and self.state == State.RUNNING:
-            self.gate.hold(Hold.BLOCKED)
-            if not self._told_blocked and self.capabilities.get("connection.blocked") is True:
-                self._told_blocked = True
-                self.send(0, ConnectionBlocked(reason))
-        elif not reason:
-            self.gate.release(Hold.BLOCKED)
-            self.parking.unstall()
+        """Publishers have to wait from now on, this one with the next that it publishes; or they may go on."""
+        if self.listener.blocked_reason:
+            for channel in self.channels.values():
+                channel.targets.clear()
+        else:
             if self._told_blocked:
                 self._told_blocked = False
                 self.send(0, ConnectionUnblocked())
+            self.gate.release(Hold.BLOCKED)
+            self.parking.unstall()
 
     # --- time
 

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from headrace.amqp.gate import Hold
 from headrace.broker.clients import ChannelFacts, ConnectionFacts, ConsumerFacts
 from headrace.sockets import ConnectionSeen, connection_id
 
@@ -141,12 +142,12 @@ def _connection(connection: AmqpConnection) -> ConnectionFacts:
 
 
 def _state(connection: AmqpConnection) -> str:
-    """As RabbitMQ calls it: one that publishes is blocked by an alarm, others would be if they did; one that the disk can't
+    """As RabbitMQ calls it: one that published during an alarm is blocked, others would be if they did; one that the disk can't
     follow is in flow."""
     if connection.state.name != "RUNNING":
         return connection.state.name.lower()
     if connection.listener.blocked_reason:
-        return "blocked" if connection.publishes else "blocking"
+        return "blocked" if connection.gate.holds & Hold.BLOCKED else "blocking"
     return "flow" if connection.gate.holds else "running"
 
 

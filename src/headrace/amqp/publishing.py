@@ -8,7 +8,7 @@ Bound: `TARGETS` different exchanges and keys are remembered by a channel; then 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple, NoReturn, cast
 
 from headrace.amqp.alarms import LOW_ON_DISK
 from headrace.amqp.confirms import Confirms
@@ -54,11 +54,11 @@ def publish_run(channel: Channel, event: PublishEvent) -> None:
     _, _, arguments, properties, records, count, body_bytes = event
     connection = channel.connection
     if connection.broker.log.refusal is not None:
-        _check_disk(channel, event)
+        _check_disk(connection, event)
     target = channel.targets.get(arguments)
     if target is None:
-        if not connection.publishes:
-            _begin(connection, event)
+        if connection.listener.blocked_reason:
+            _hold(connection, event)
         target = _new_target(channel, arguments)
     if properties != channel.sound_properties:
         _check_properties(properties)
@@ -90,11 +90,10 @@ def publish_message(channel: Channel, method: BasicPublish, message: Message) ->
     publish_run(channel, event)
 
 
-def _begin(connection: AmqpConnection, event: PublishEvent) -> None:
-    """The first message is held back too, as long as publishers have to wait."""
-    connection.begin_publishing()
-    if connection.listener.blocked_reason:
-        raise MustWait(event)
+def _hold(connection: AmqpConnection, event: PublishEvent) -> NoReturn:
+    """A publisher is held from its first message on that comes while publishers have to wait."""
+    connection.hold_publisher()
+    raise MustWait(event)
 
 
 def _new_target(channel: Channel, arguments: bytes) -> Target:
@@ -102,6 +101,7 @@ def _new_target(channel: Channel, arguments: bytes) -> Target:
     if method.immediate:
         raise not_implemented("immediate=true")
     connection, vhost = channel.connection, channel.vhost
+    connection.publishes = True
     user = connection.user_now()
     check_exchange_access(user, "write", method.exchange, vhost.name)
     if user.topic_permissions:
@@ -114,14 +114,11 @@ def _new_target(channel: Channel, arguments: bytes) -> Target:
     return target
 
 
-def _check_disk(channel: Channel, event: PublishEvent) -> None:
+def _check_disk(connection: AmqpConnection, event: PublishEvent) -> None:
     """A full disk is no reason to lose what a publisher could not know of; one that can't be written to is an error."""
-    connection = channel.connection
     if isinstance(connection.broker.log.refusal, DiskFull):
         connection.listener.block(LOW_ON_DISK)
-        if not connection.publishes:
-            connection.begin_publishing()
-        raise MustWait(event)
+        _hold(connection, event)
 
 
 def _check_properties(raw: bytes) -> None:
