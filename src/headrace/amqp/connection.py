@@ -212,6 +212,9 @@ class AmqpConnection(asyncio.BufferedProtocol):
         if self.state == State.RUNNING:
             if self.heartbeat.is_lost(now):
                 self.drop(f"missed heartbeats from client, timeout: {self.heartbeat.interval_s}s")
+            elif self.outbox.is_stuck(now):
+                self.listener.log_closed(self.name, "it reads nothing of what it is sent")
+                self.abort()
             elif self.vhost is not None:
                 self._look_around(self.vhost)
         elif self.state < State.RUNNING:

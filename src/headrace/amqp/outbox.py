@@ -2,6 +2,7 @@
 
 Bounds: `FULL_BYTES` that were not sent yet, here or in the transport: consumers of the connection get nothing more, and their
 queues are woken when there is room again. `LIMIT_BYTES`: whatever it asks for is not read any more either.
+A peer that takes nothing for `SEND_TIMEOUT_S` though there is too much for it is given up, and what it held goes to others.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
 FULL_BYTES = 1024 * 1024
 LIMIT_BYTES = 16 * 1024 * 1024
+SEND_TIMEOUT_S = 30.0  # RabbitMQ's, for a peer that takes nothing of what it is sent
 
 
 class Outbox:
@@ -29,6 +31,8 @@ class Outbox:
         self._frames: list[bytes] = []
         self._bytes = 0
         self._peer_reads = True
+        self._taken = 0  # bytes that have left for the peer, as of the last tick
+        self._taken_at = 0.0
         self._starved: set[AnyQueue] = set()
 
     @property
@@ -74,6 +78,13 @@ class Outbox:
     def pause(self) -> None:
         self._peer_reads = False
         self.full = True
+
+    def is_stuck(self, now: float) -> bool:
+        """The peer has taken nothing for too long. Time comes in ticks, see `listener`."""
+        taken = self.sent_bytes - (self._transport.get_write_buffer_size() if self._transport is not None else 0)
+        if self._peer_reads or taken != self._taken:
+            self._taken, self._taken_at = taken, now
+        return now - self._taken_at > SEND_TIMEOUT_S
 
     def resume(self) -> None:
         self._peer_reads = True
