@@ -76,12 +76,11 @@ def test_one_that_reads_slowly_stays_as_long_as_it_reads() -> None:
     outbox.open(cast(asyncio.Transport, transport))
     outbox.write(bytes(1000))
     outbox.flush()
-    outbox.pause()
     now = 0.0
     for _ in range(10):
         transport.waiting -= 1
         now += SEND_TIMEOUT_S - 1
         assert not outbox.is_stuck(now)
     assert outbox.is_stuck(now + SEND_TIMEOUT_S + 1)
-    outbox.resume()
+    transport.waiting = 0
     assert not outbox.is_stuck(now + 10 * SEND_TIMEOUT_S)

@@ -2,7 +2,7 @@
 
 Bounds: `FULL_BYTES` that were not sent yet, here or in the transport: consumers of the connection get nothing more, and their
 queues are woken when there is room again. `LIMIT_BYTES`: whatever it asks for is not read any more either.
-A peer that takes nothing for `SEND_TIMEOUT_S` though there is too much for it is given up, and what it held goes to others.
+A peer that takes nothing of what waits for it for `SEND_TIMEOUT_S` is given up, and what it held goes to others.
 """
 
 from __future__ import annotations
@@ -81,8 +81,9 @@ class Outbox:
 
     def is_stuck(self, now: float) -> bool:
         """The peer has taken nothing for too long. Time comes in ticks, see `listener`."""
-        taken = self.sent_bytes - (self._transport.get_write_buffer_size() if self._transport is not None else 0)
-        if self._peer_reads or taken != self._taken:
+        waiting = self._transport.get_write_buffer_size() if self._transport is not None else 0
+        taken = self.sent_bytes - waiting
+        if not waiting or taken != self._taken:
             self._taken, self._taken_at = taken, now
         return now - self._taken_at > SEND_TIMEOUT_S
 
