@@ -191,6 +191,17 @@ def test_every_request_is_answered_as_on_the_long_way(monkeypatch: pytest.Monkey
     assert len({answer for answer, _ in short}) > 100
 
 
+def test_more_copies_than_there_are_nodes_are_not_waited_for() -> None:
+    async def run() -> None:
+        server = Server()
+        await server.start()
+        connection, wire = server.connect()
+        server.send(connection, framed(9, -1, "two-copies", 0, batch()))
+        assert wire.answer() == (0, 0)
+
+    asyncio.run(run())
+
+
 @pytest.mark.parametrize("topic", ["flushed", "synced"])
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EIO])
 def test_a_write_that_fails_takes_no_offset_and_shows_nothing(topic: str, code: int) -> None:

@@ -124,7 +124,6 @@ class Partition(Protocol):
     high_watermark: int
     end_offset: int
     leader_epoch: int
-    copies_wanted: int  # min.insync.replicas: more than this node is, and acks=all can't be kept
     append_time_ms: int  # of the newest batch where the topic stamps it (LogAppendTime), else -1
     sealed: str  # why nothing but markers may be appended (`seal`); empty where it may
 

@@ -248,7 +248,7 @@ _DEFS = (
     ),
     _def(
         "min.insync.replicas", _INT, 1, at_least(1), "min.insync.replicas",
-        "Copies in step that acks=all needs; one node has one, so a larger number refuses such writes.",
+        "Copies in step that acks=all needs, where there are as many; one node has one, so it needs no other.",
     ),
     _def(
         "preallocate", _BOOLEAN, False, None, "log.preallocate",

@@ -145,9 +145,6 @@ class Publishing:
         wish = _wish(query, _ALWAYS) if kind == JSON or kind in NDJSON else wish_of_value(query, scope["headers"])
         if trace:
             wish = wish._replace(trace=trace)
-        if wish.acks == -1 and topic.partitions[0].copies_wanted > 1:
-            text = "min.insync.replicas asks for more copies than one node has; use acks=1"
-            raise Problem(503, "not_enough_replicas", text)
         length = headers.get(b"content-length")
         size = None if length is None else int(length)
         key = headers.get(b"idempotency-key")

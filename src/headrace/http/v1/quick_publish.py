@@ -198,7 +198,7 @@ class _Request:
         at = self._at
         try:
             topic = at.log.topics().get(self._topic)
-            if topic is None or topic.internal or topic.partitions[0].copies_wanted > 1 or at.log.backlogged:
+            if topic is None or topic.internal or at.log.backlogged:
                 return False
             wish = self._wish
             if wish is None:

@@ -3,9 +3,9 @@ request is one batch for one partition and takes the short way, `handle_sole`; i
 
 Behaviour: one batch for each partition, checked, stamped and appended; `acks=0` is not answered (an error closes the
 connection, as the only way to tell), `acks=1` after the write, `acks=all` when every partition written to is as durable as
-its topic promises. A request that names an unknown topic still writes the others. More than one node's worth of
-`min.insync.replicas` is refused for `acks=all`, as Apache Kafka does. Batches of a transaction must be admitted by its
-coordinator first (`kafka.transactional_produce`).
+its topic promises. A request that names an unknown topic still writes the others. `min.insync.replicas` above the number of
+replicas there are counts as that number, one, as in Apache Kafka. Batches of a transaction must be admitted by its coordinator
+first (`kafka.transactional_produce`).
 
 Versions: 3 transactional ids and batches v2 (KIP-98) · 5 log start offset · 7 zstd (KIP-110) · 8 error texts (KIP-467) ·
 9 flexible (KIP-482) · 10 leader hints (KIP-951; one node has none to give) · 11 TRANSACTION_ABORTABLE · 12 transactions V2
@@ -49,8 +49,6 @@ def handle_sole(connection: KafkaConnection, view: memoryview, sole: SoleBatch) 
     if topic is None or topic.internal or not 0 <= index < len(topic.partitions) or not -1 <= acks <= 1:
         return False
     partition = topic.partitions[index]
-    if acks == -1 and partition.copies_wanted > 1:
-        return False
     spans = connection.broker.spans
     span = None if spans is None else spans.begin_batch("kafka", partition.topic, index, view[first:last], checked[7])
     try:
@@ -167,11 +165,8 @@ def _refusal(topic: Topic | None, index: int, acks: int, version: int, view: mem
         return ErrorCode.UNKNOWN_TOPIC_ID if version >= _TOPIC_IDS_SINCE else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if not 0 <= index < len(topic.partitions):
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    if acks != 1 and acks != 0:
-        if acks != -1:
-            return ErrorCode.INVALID_REQUIRED_ACKS
-        if topic.partitions[index].copies_wanted > 1:
-            return ErrorCode.NOT_ENOUGH_REPLICAS
+    if not -1 <= acks <= 1:
+        return ErrorCode.INVALID_REQUIRED_ACKS
     if topic.internal:
         return ErrorCode.INVALID_TOPIC_EXCEPTION
     if first < 0:

@@ -143,8 +143,6 @@ class Storing:
         now_ms = self._clock.now_ms()
         for number, place, count, batch in puts.batches(route.lasts, now_ms, route.most, spread, again):
             partition = route.partitions[place]
-            if partition.copies_wanted > 1:
-                raise service_unavailable("min.insync.replicas asks for more copies than one node has.")
             if attempt.trace:
                 batch = _with_trace(batch, attempt.trace, now_ms, route.most)
             size = len(batch)

@@ -50,7 +50,6 @@ class StoredPartition:
         "broken",
         "checkpointed_base",
         "config",
-        "copies_wanted",
         "durability",
         "end_offset",
         "folder",
@@ -324,7 +323,6 @@ class StoredPartition:
     def configure(self, config: TopicConfig) -> None:
         self.config = config
         self.durability = config.durability
-        self.copies_wanted = config.min_insync_replicas
         self.append_time_ms = -1
         self._picky = is_picky(config)
         self._plain_bytes = plain_bytes(config)
