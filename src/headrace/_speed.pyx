@@ -823,7 +823,7 @@ def encode_sole_answer(int version, int32_t correlation_id, topic, int32_t index
         begin_produce_response(&out, correlation_id, 1, flexible)
         add_topic(&out, topic, version >= 13, flexible)
         add_length(&out, 1, flexible)
-        add_produced(&out, version, index, 0, base_offset, append_time_ms, log_start_offset, None)
+        add_produced(&out, version, index, 0, base_offset, append_time_ms, log_start_offset, None, ())
         if flexible:
             add8(&out, 0)
         return end_produce_response(&out, 0, flexible)
@@ -844,8 +844,8 @@ def encode_produce_response(int version, int32_t correlation_id, topics, int32_t
         for topic, partitions in topics:
             add_topic(&out, topic, version >= 13, flexible)
             add_length(&out, len(partitions), flexible)
-            for index, error, base_offset, append_time_ms, log_start_offset, message in partitions:
-                add_produced(&out, version, index, error, base_offset, append_time_ms, log_start_offset, message)
+            for index, error, base_offset, append_time_ms, log_start_offset, message, faults in partitions:
+                add_produced(&out, version, index, error, base_offset, append_time_ms, log_start_offset, message, faults)
             if flexible:
                 add8(&out, 0)
         return end_produce_response(&out, throttle_ms, flexible)
@@ -862,7 +862,7 @@ cdef int begin_produce_response(Out* out, int32_t correlation_id, Py_ssize_t top
 
 
 cdef int add_produced(Out* out, int version, int32_t index, int16_t error, int64_t base_offset, int64_t append_time_ms,
-                      int64_t log_start_offset, message) except -1:
+                      int64_t log_start_offset, message, faults) except -1:
     cdef bint flexible = version >= 9
     add32(out, index)
     add16(out, error)
@@ -871,7 +871,12 @@ cdef int add_produced(Out* out, int version, int32_t index, int16_t error, int64
     if version >= 5:
         add64(out, log_start_offset)
     if version >= 8:
-        add_length(out, 0, flexible)
+        add_length(out, len(faults), flexible)
+        for place, fault in faults:
+            add32(out, place)
+            add_string(out, fault, flexible)
+            if flexible:
+                add8(out, 0)
         if message is not None:
             add_string(out, message, flexible)
         elif flexible:

@@ -124,9 +124,9 @@ def test_a_range_outside_the_buffer_is_malformed(twin: ModuleType, start: int, e
 
 
 RESULTS: list[Any] = [
-    (0, 0, 12_345_678_901, -1, 5, None),
-    (2**31 - 1, 2, -1, 1_700_000_000_123, -1, "one of the récords is corrupt"),
-    (3, 87, -1, -1, 0, ""),
+    (0, 0, 12_345_678_901, -1, 5, None, ()),
+    (2**31 - 1, 2, -1, 1_700_000_000_123, -1, "one of the récords is corrupt", ()),
+    (3, 87, -1, -1, 0, "", [(0, "no key"), (2**31 - 1, "no kéy either")]),
 ]
 
 
@@ -150,10 +150,17 @@ def test_every_version_of_the_response_has_kios_bytes(twin: ModuleType, oracle: 
                         base_offset=base_offset,
                         log_append_time=moment(append_time),
                         log_start_offset=log_start,
-                        record_errors=(),
+                        record_errors=tuple(
+                            oracle.build(
+                                schema.BatchIndexAndErrorMessage, batch_index=place, batch_index_error_message=fault
+                            )
+                            for place, fault in faults
+                        )
+                        if version >= 8
+                        else (),
                         error_message=text,
                     )
-                    for index, error, base_offset, append_time, log_start, text in results
+                    for index, error, base_offset, append_time, log_start, text, faults in results
                 ),
             )
             for name in ("one", "zwölf")

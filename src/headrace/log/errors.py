@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 
 class LogError(Exception):
     """The root of everything below; never raised itself."""
@@ -35,6 +37,18 @@ class InvalidBatch(LogError):
     """A well-formed batch that this topic must not take (no key in a compacted topic, a control batch from a client…)."""
 
 
+class RecordsRefused(LogError):
+    """Some records of a batch must not be taken: `faults` has the place of each in the batch, and why. Nothing is written."""
+
+    def __init__(self, faults: Sequence[tuple[int, str]]) -> None:
+        super().__init__(f"{len(faults)} of the records are refused; of the first: {faults[0][1]}")
+        self.faults = faults
+
+
+class KeyNeeded(RecordsRefused, InvalidBatch):
+    """A compacted topic takes only records with a key."""
+
+
 class BatchTooLarge(LogError):
     """Larger than the topic's max.message.bytes."""
 
@@ -43,7 +57,7 @@ class PartitionSealed(LogError):
     """Whoever owns the partition has closed it for what clients write; the text says why, and where to write instead."""
 
 
-class InvalidTimestamp(LogError):
+class InvalidTimestamp(RecordsRefused):
     """Outside message.timestamp.before.max.ms / message.timestamp.after.max.ms."""
 
 

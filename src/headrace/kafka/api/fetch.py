@@ -187,7 +187,7 @@ class _Request:
         for want in self.wanted:
             partition = self._find(want.topic, want.index)
             if isinstance(partition, ErrorCode):
-                parts.append((want, (want.index, partition, -1, -1, -1, None, b"")))
+                parts.append((want, _refused(want, partition)))
                 continue
             error: int = _epoch_error(partition, want)
             data: Buffer | Awaitable[Buffer] = b""
@@ -203,8 +203,7 @@ class _Request:
                 except LogError as refused:
                     error = code_of(refused)
             if error:
-                watermark = partition.high_watermark if error != ErrorCode.OFFSET_OUT_OF_RANGE else -1
-                parts.append((want, (want.index, error, watermark, -1, partition.start_offset, None, b"")))
+                parts.append((want, _refused(want, error)))
                 continue
             if isinstance(data, Awaitable):
                 waits = True
@@ -237,9 +236,9 @@ class _Request:
             try:
                 ready.append((want, self._part(want, partition, await data)))
             except LogError as refused:
-                ready.append((want, (want.index, code_of(refused), -1, -1, partition.start_offset, None, b"")))
+                ready.append((want, _refused(want, code_of(refused))))
             except OSError:
-                ready.append((want, (want.index, ErrorCode.KAFKA_STORAGE_ERROR, -1, -1, partition.start_offset, None, b"")))
+                ready.append((want, _refused(want, ErrorCode.KAFKA_STORAGE_ERROR)))
         self._send(ready, slot)
 
     def _part(self, want: Wanted, partition: Partition, data: Buffer) -> Part:
@@ -287,6 +286,10 @@ class _Request:
         elif self._session is not None:
             self.connection.listener.sessions.close(self._session.session_id)
         self.connection.respond(encode_fetch_response(self._version, self.correlation, 0, session_id, throttle_ms, []), slot)
+
+
+def _refused(want: Wanted, error: int) -> Part:
+    return (want.index, error, -1, -1, -1, None, b"")
 
 
 async def _until(data: Awaitable[Buffer], seconds: float) -> Buffer:

@@ -21,16 +21,16 @@ from uuid import UUID
 from headrace.kafka.codec.errors import ErrorCode
 from headrace.kafka.errors import code_of
 from headrace.kafka.transactional_produce import ATTRIBUTES_AT, TRANSACTIONAL, refusals
-from headrace.log.errors import LogError
-from headrace.log.port import Durability, Topic
+from headrace.log.errors import LogError, RecordsRefused
+from headrace.log.port import Durability, Partition, Topic
 from headrace.record.twin import encode_produce_response, encode_sole_answer, parse_produce
 
 if TYPE_CHECKING:
     from headrace.broker.spans import Span
     from headrace.kafka.connection import KafkaConnection
-    from headrace.record.pure.produce import SoleBatch
+    from headrace.record.pure.produce import ProducedPartition, SoleBatch
 
-Answer = tuple[int, int, int, int, int, str | None]  # partition, error, base offset, append time, start offset, text
+MAX_FAULTS = 1000  # told of one batch; of the records behind them a client says that they were in a batch that was refused
 
 _FSYNC = Durability.FSYNC
 _ZSTD = 4
@@ -59,7 +59,7 @@ def handle_sole(connection: KafkaConnection, view: memoryview, sole: SoleBatch) 
         if acks == 0:
             connection.refuse("a produce with acks=0 failed")
         else:
-            failed: Answer = (index, code_of(refused), -1, -1, partition.start_offset, str(refused))
+            failed = _failed(partition, refused)
             connection.respond((encode_produce_response(version, correlation, [(name, [failed])], 0),))
         return True
     traffic = connection.listener.traffic
@@ -83,7 +83,7 @@ def handle_sole(connection: KafkaConnection, view: memoryview, sole: SoleBatch) 
         if error is None:
             connection.respond((answer,), slot)
         else:
-            failed = (index, ErrorCode.KAFKA_STORAGE_ERROR, -1, -1, -1, str(error))
+            failed = (index, ErrorCode.KAFKA_STORAGE_ERROR, -1, -1, -1, str(error), ())
             connection.respond((encode_produce_response(version, correlation, [(name, [failed])], 0),), slot)
 
     log.after_sync(synced)
@@ -105,10 +105,10 @@ def handle(connection: KafkaConnection, view: memoryview, start: int, end: int, 
     waits = failed = False
     spans = connection.broker.spans
     span: Span | None = None
-    answers: list[tuple[str | bytes, list[Answer]]] = []
+    answers: list[tuple[str | bytes, list[ProducedPartition]]] = []
     for name, partitions in topics:
         topic = log.topics().get(name) if isinstance(name, str) else log.topic_by_id(UUID(bytes=name))
-        results: list[Answer] = []
+        results: list[ProducedPartition] = []
         answers.append((name, results))
         for index, first, last in partitions:
             error = _refusal(topic, index, acks, version, view, first, last)
@@ -119,7 +119,7 @@ def handle(connection: KafkaConnection, view: memoryview, start: int, end: int, 
                 error = outside.get((name, index), 0)
             if error or topic is None:
                 failed = True
-                results.append((index, error, -1, -1, -1, None))
+                results.append((index, error, -1, -1, -1, None, ()))
                 continue
             partition = topic.partitions[index]
             if spans is not None and len(answers) == 1 and not results:
@@ -129,13 +129,13 @@ def handle(connection: KafkaConnection, view: memoryview, start: int, end: int, 
                 base = partition.append(view[first:last])
             except LogError as refused:
                 failed = True
-                results.append((index, code_of(refused), -1, -1, partition.start_offset, str(refused)))
+                results.append(_failed(partition, refused))
                 continue
             came[partition.topic] += last - first
             traffic.records_in += _RECORD_COUNT.unpack_from(view, first + _RECORD_COUNT_AT)[0]
             if partition.durability is _FSYNC:
                 waits = True
-            results.append((index, 0, base, partition.append_time_ms, partition.start_offset, None))
+            results.append((index, 0, base, partition.append_time_ms, partition.start_offset, None, ()))
     throttle_ms = connection.throttle.ticket.produced(acks) if connection.throttle is not None else 0
     if span is not None and not (acks == -1 and waits):
         _end_span(connection, span, "refused" if failed else None)
@@ -176,9 +176,14 @@ def _refusal(topic: Topic | None, index: int, acks: int, version: int, view: mem
     return 0
 
 
-def _fail_all(answers: list[tuple[str | bytes, list[Answer]]], error: Exception) -> None:
+def _failed(partition: Partition, refused: LogError) -> ProducedPartition:
+    faults = refused.faults if isinstance(refused, RecordsRefused) else ()
+    return (partition.index, code_of(refused), -1, -1, partition.start_offset, str(refused), faults[:MAX_FAULTS])
+
+
+def _fail_all(answers: list[tuple[str | bytes, list[ProducedPartition]]], error: Exception) -> None:
     """The disk did not keep what was written: nothing of this request is acknowledged."""
     for _, results in answers:
         for number, answer in enumerate(results):
             if answer[1] == 0:
-                results[number] = (answer[0], ErrorCode.KAFKA_STORAGE_ERROR, -1, -1, -1, str(error))
+                results[number] = (answer[0], ErrorCode.KAFKA_STORAGE_ERROR, -1, -1, -1, str(error), ())

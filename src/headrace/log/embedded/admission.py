@@ -6,7 +6,7 @@ That a batch is whole and sound is `headrace.record`'s to say; size, time, keys 
 from __future__ import annotations
 
 from headrace.disk.port import Buffer
-from headrace.log.errors import BatchTooLarge, CorruptBatch, InvalidBatch, InvalidTimestamp
+from headrace.log.errors import BatchTooLarge, CorruptBatch, InvalidBatch, InvalidTimestamp, KeyNeeded
 from headrace.log.topic_config import TopicConfig
 from headrace.record import BatchError, InconsistentBatch, UnsupportedMagic, check_batch, check_records
 from headrace.record.batch import Record, decode_batch, encode_batch, read_header
@@ -18,7 +18,7 @@ COMPRESSION = 0x07
 TRANSACTIONAL = 0x10
 CONTROL = 0x20
 NO_LIMIT_MS = 0x7FFF_FFFF_FFFF_FFFF
-_CODECS = ("uncompressed", "gzip", "snappy", "lz4", "zstd", "", "", "")
+_CODECS = ("uncompressed", "gzip", "snappy", "lz4", "zstd")
 _MAX_LOOKED_INTO_BYTES = 32 * 1024 * 1024  # of what a client compressed
 
 
@@ -57,8 +57,8 @@ def plain_bytes(config: TopicConfig) -> int:
 def prepare(batch: bytearray | memoryview, attributes: int, config: TopicConfig) -> bytearray | memoryview:
     """What few topics ask for: keys in every record, another compression than the producer's."""
     try:
-        if config.compact and any(r.key is None for r in decode_batch(batch, max_size=_MAX_LOOKED_INTO_BYTES)):
-            raise InvalidBatch("a compacted topic takes only records with a key")
+        if config.compact:
+            _check_keys(decode_batch(batch, max_size=_MAX_LOOKED_INTO_BYTES))
         if config.compression_type not in ("producer", _CODECS[attributes & COMPRESSION]):
             batch = _recompress(batch, config)
     except BatchError as error:
@@ -66,6 +66,12 @@ def prepare(batch: bytearray | memoryview, attributes: int, config: TopicConfig)
     if len(batch) > config.max_message_bytes:
         raise BatchTooLarge(f"{len(batch)} bytes as stored, where max.message.bytes allows {config.max_message_bytes}")
     return batch
+
+
+def _check_keys(records: list[Record]) -> None:
+    faults = [(place, "a compacted topic takes only records with a key") for place, r in enumerate(records) if r.key is None]
+    if faults:
+        raise KeyNeeded(faults)
 
 
 def _recompress(batch: bytearray | memoryview, config: TopicConfig) -> bytearray:
@@ -91,12 +97,15 @@ def _recompress(batch: bytearray | memoryview, config: TopicConfig) -> bytearray
 
 def check_timestamps(batch: Buffer, config: TopicConfig, now_ms: int) -> None:
     """KIP-937: each record's own time counts, and one without a time is always in order."""
-    for record in _records(batch):
+    faults = []
+    for place, record in enumerate(_records(batch)):
         when = record.timestamp_ms
         if when != -1 and (
             now_ms - when > config.message_timestamp_before_max_ms or when - now_ms > config.message_timestamp_after_max_ms
         ):
-            raise InvalidTimestamp(f"timestamp {when} is too far from the server's clock, {now_ms}")
+            faults.append((place, f"timestamp {when} is too far from the server's clock, {now_ms}"))
+    if faults:
+        raise InvalidTimestamp(faults)
 
 
 def _records(batch: Buffer) -> list[Record]:

@@ -21,7 +21,8 @@ ProducePartition = tuple[int, int, int]
 ProduceTopic = tuple[str | bytes, list[ProducePartition]]
 ProduceRequest = tuple[str | None, int, int, list[ProduceTopic]]
 SoleBatch = tuple[int, int, int, str | bytes, int, int, int, Checked]
-ProducedPartition = tuple[int, int, int, int, int, str | None]
+RecordFaults = Sequence[tuple[int, str]]  # the place in the batch, and what is wrong (KIP-467)
+ProducedPartition = tuple[int, int, int, int, int, str | None, RecordFaults]
 ProducedTopic = tuple[str | bytes, Sequence[ProducedPartition]]
 
 _COMPRESSION = 0x07
@@ -104,13 +105,13 @@ def encode_sole_answer(
     log_start_offset: int,
 ) -> bytes:
     """The response to such a request once its batch is written: without an error or a pause."""
-    produced = (index, 0, base_offset, append_time_ms, log_start_offset, None)
+    produced = (index, 0, base_offset, append_time_ms, log_start_offset, None, ())
     return encode_produce_response(version, correlation_id, ((topic, (produced,)),), 0)
 
 
 def encode_produce_response(version: int, correlation_id: int, topics: Sequence[ProducedTopic], throttle_ms: int) -> bytes:
     """The response with its size and header. A topic is (name or id, [(partition, error code, base offset, append time,
-    log start offset, error message)])."""
+    log start offset, error message, faults of records)])."""
     if version not in PRODUCE_VERSIONS:
         raise ValueError(f"Produce has no version {version}")
     flexible = version >= 9
@@ -121,13 +122,18 @@ def encode_produce_response(version: int, correlation_id: int, topics: Sequence[
     for topic, partitions in topics:
         put_topic(out, topic, version >= 13, flexible)
         put_length(out, len(partitions), flexible)
-        for index, error, base_offset, append_time_ms, log_start_offset, message in partitions:
+        for index, error, base_offset, append_time_ms, log_start_offset, message, faults in partitions:
             if version >= 5:
                 out += _RESULT_5.pack(index, error, base_offset, append_time_ms, log_start_offset)
             else:
                 out += _RESULT.pack(index, error, base_offset, append_time_ms)
             if version >= 8:
-                put_length(out, 0, flexible)  # record errors
+                put_length(out, len(faults), flexible)
+                for place, fault in faults:
+                    out += _I32.pack(place)
+                    put_nullable_string(out, fault, flexible)
+                    if flexible:
+                        out.append(0)
                 put_nullable_string(out, message, flexible)
             if flexible:
                 out.append(0)
