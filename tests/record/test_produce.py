@@ -151,9 +151,7 @@ def test_every_version_of_the_response_has_kios_bytes(twin: ModuleType, oracle: 
                         log_append_time=moment(append_time),
                         log_start_offset=log_start,
                         record_errors=tuple(
-                            oracle.build(
-                                schema.BatchIndexAndErrorMessage, batch_index=place, batch_index_error_message=fault
-                            )
+                            oracle.build(schema.BatchIndexAndErrorMessage, batch_index=place, batch_index_error_message=fault)
                             for place, fault in faults
                         )
                         if version >= 8

@@ -178,3 +178,9 @@ def test_a_group_with_members_is_not_deleted(wire):
     beat(wire, epoch=-1)
     assert wire(delete, 2).results[0].error_code == 0
     assert describe(wire).error_code == ErrorCode.GROUP_ID_NOT_FOUND
+
+
+@pytest.mark.parametrize("version", [0, 1])
+def test_no_group_has_an_empty_name(wire: Wire, version: int) -> None:
+    answer = wire(ConsumerGroupDescribeRequest(group_ids=[""]), version).groups[0]
+    assert answer.error_code == ErrorCode.INVALID_GROUP_ID

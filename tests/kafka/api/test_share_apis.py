@@ -253,11 +253,12 @@ def test_a_heartbeat_answers_with_partitions_and_errors_with_words(member):
 
 
 def test_groups_are_described(member):
-    answer = member.call(ShareGroupDescribeRequest(group_ids=[member.rig.group, "nope"]))
-    found, missing = answer.groups
+    answer = member.call(ShareGroupDescribeRequest(group_ids=[member.rig.group, "nope", ""]))
+    found, missing, nameless = answer.groups
     assert (found.group_state, found.assignor_name, found.members[0].member_id) == ("Stable", "simple", MEMBER)
     assert found.members[0].assignment.topic_partitions[0].topic_name == member.rig.topic
     assert (missing.error_code, missing.error_message) == (ErrorCode.GROUP_ID_NOT_FOUND, "Group nope not found.")
+    assert nameless.error_code == ErrorCode.INVALID_GROUP_ID
 
 
 def describe(member: Member, group: str, topics: Any = None) -> Any:
@@ -307,8 +308,19 @@ def test_an_administrator_may_say_where_a_group_begins_that_does_not_exist_yet(m
     partition = AlterShareGroupOffsetsRequestPartition(partition_index=0, start_offset=7)
     moved = AlterShareGroupOffsetsRequestTopic(topic_name=member.rig.topic, partitions=[partition])
     assert member.call(AlterShareGroupOffsetsRequest(group_id="new", topics=[moved])).error_code == ErrorCode.NONE
+    (new,) = member.call(ShareGroupDescribeRequest(group_ids=["new"])).groups
+    assert (new.group_state, new.group_epoch, new.assignment_epoch) == ("Empty", 1, 1)
     member.rig.crash()
     assert describe(member, "new") == (ErrorCode.NONE, [(member.rig.topic, 7, 3, ErrorCode.NONE)])
+
+
+def test_a_group_is_not_made_for_a_topic_that_is_not_there(member):
+    partition = AlterShareGroupOffsetsRequestPartition(partition_index=0, start_offset=7)
+    moved = AlterShareGroupOffsetsRequestTopic(topic_name="absent", partitions=[partition])
+    answer = member.call(AlterShareGroupOffsetsRequest(group_id="new", topics=[moved]))
+    assert answer.responses[0].partitions[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    (new,) = member.call(ShareGroupDescribeRequest(group_ids=["new"])).groups
+    assert new.error_code == ErrorCode.GROUP_ID_NOT_FOUND
 
 
 def test_a_deleted_topic_takes_its_state_along(member):

@@ -16,8 +16,6 @@ _FENCED_SINCE = 2
 
 
 async def handle(call: Call, request: AddOffsetsToTxnRequest) -> AddOffsetsToTxnResponse:
-    if not request.group_id:
-        return AddOffsetsToTxnResponse(error_code=ErrorCode.INVALID_GROUP_ID)
     try:
         call.broker.transactions.add_partitions(
             request.transactional_id, request.producer_id, request.producer_epoch, [OFFSETS]

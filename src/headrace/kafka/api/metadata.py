@@ -147,7 +147,8 @@ def _assemble(call: Call, request: MetadataRequest, found: Iterable[Topic], miss
     part, node = TOPIC_PARTS.get, call.broker.node_id
     topics = [part(topic, version, is_internal(topic), node) + ending for topic in found]
     for absent in missing:
-        absent.topic_authorized_operations = allowed
+        if absent.name is not None:
+            absent.topic_authorized_operations = allowed
         topics.append(topic_bytes(absent, version))
     before, after = _around_topics(call, request)
     return b"".join((before, array_length(version, len(topics)), *topics, after))

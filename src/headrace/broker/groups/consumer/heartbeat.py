@@ -33,6 +33,7 @@ from headrace.broker.groups.errors import (
     FencedMemberEpoch,
     GroupFull,
     GroupNotFound,
+    InvalidGroupId,
     InvalidRequest,
     UnreleasedInstance,
     UnsupportedAssignor,
@@ -60,6 +61,8 @@ class Heartbeats:
         return answer
 
     def group(self, group_id: str) -> ConsumerGroup:
+        if not group_id:
+            raise InvalidGroupId
         group = self._env.groups.get(group_id)
         if group is None:
             raise GroupNotFound(f"Group {group_id} not found.")

@@ -100,7 +100,7 @@ class ShareGroups:
         self.partitions = SharePartitions(log, clock, self._store, self._dead_letters, self.settings_of, self._offset_reset)
         self.sessions = ShareSessions(lambda: settings.get_int("group.share.max.share.sessions"), self.partitions.release)
         self.fetching = ShareFetching(self.partitions, self._store, clock, self.exists)
-        self.offsets = ShareOffsets(self.partitions, self._store, topics, self.group, self._find_or_create)
+        self.offsets = ShareOffsets(self.partitions, self._store, topics, self.group, self._group_to_move)
 
     async def start(self) -> None:
         """After the other groups: members go on in the epoch they were in."""
@@ -221,6 +221,8 @@ class ShareGroups:
     # -- groups
 
     def group(self, group_id: str) -> ShareGroup:
+        if not group_id:
+            raise InvalidGroupId
         found = self._groups.find(group_id)
         if found is None:
             raise GroupNotFound(f"Group {group_id} not found.")
@@ -228,14 +230,18 @@ class ShareGroups:
             raise GroupNotFound(f"Group {group_id} is not a share group.")
         return found
 
-    def _find_or_create(self, group_id: str) -> ShareGroup:
-        """For an administrator who says where a group shall begin."""
+    def _group_to_move(self, group_id: str, *, begins: bool) -> ShareGroup | None:
+        """For an administrator who says where a group shall stand. One that does not exist is made if it begins somewhere."""
         if not group_id or len(group_id) > MAX_NAME_LENGTH:
             raise InvalidGroupId
         if self._groups.find(group_id) is None:
+            if not begins:
+                return None
             self._groups.check_room(group_id)
-            self._put({encode_group_key(group_id): encode_group(0)})
-            self._groups.adopt(self._new_group(group_id))
+            group = self._new_group(group_id)
+            self._put({encode_group_key(group_id): encode_group(group.epoch + 1)})
+            self._groups.adopt(group)
+            group.next_epoch()
         return self.group(group_id)
 
     def exists(self, group_id: str) -> bool:

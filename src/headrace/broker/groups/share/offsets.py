@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 from uuid import UUID
 
 from headrace.broker.audit import About, audited
@@ -40,6 +41,10 @@ class TopicStanding:
     partitions: Sequence[Standing]
 
 
+class GroupToMove(Protocol):
+    def __call__(self, group_id: str, *, begins: bool) -> ShareGroup | None: ...
+
+
 def _moved(offsets: ShareOffsets, group_id: str, wanted: Mapping[str, Mapping[int, int | None]]) -> About:
     return About(group_id, {"topics": sorted(wanted)})
 
@@ -55,13 +60,13 @@ class ShareOffsets:
         store: StateStore,
         topics: Topics,
         find_group: Callable[[str], ShareGroup],
-        find_or_create: Callable[[str], ShareGroup],
+        group_to_move: GroupToMove,
     ) -> None:
         self._partitions = partitions
         self._store = store
         self._topics = topics
         self._find_group = find_group
-        self._find_or_create = find_or_create
+        self._group_to_move = group_to_move
 
     async def describe(self, group_id: str, wanted: Mapping[str, Sequence[int]] | None) -> list[TopicStanding]:
         """Of these partitions, or of all that the group has begun; a group that does not exist has begun nothing. What a crash
@@ -105,9 +110,11 @@ class ShareOffsets:
     async def alter(
         self, group_id: str, wanted: Mapping[str, Mapping[int, int | None]]
     ) -> dict[str, tuple[UUID | None, dict[int, LogError | None]]]:
-        """Moves partitions to offsets, or forgets them (None), in one step; makes the group if need be. Raises GroupNotFound,
-        GroupNotEmpty and StorageFailed."""
-        _check_empty(self._find_or_create(group_id))
+        """Moves partitions to offsets, or forgets them (None), in one step; makes the group if one of the topics is there.
+        Raises InvalidGroupId, GroupNotFound, GroupNotEmpty and StorageFailed."""
+        group = self._group_to_move(group_id, begins=any(self._topics.get(name) is not None for name in wanted))
+        if group is not None:
+            _check_empty(group)
         answers: dict[str, tuple[UUID | None, dict[int, LogError | None]]] = {}
         for name, offsets in wanted.items():
             topic = self._topics.get(name)
