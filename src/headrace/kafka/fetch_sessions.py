@@ -2,9 +2,13 @@
 
 A session is a remembered request. Bound: `max.incremental.fetch.session.cache.slots` sessions; when all are taken the one
 that was unused longest goes, if that was two minutes or more, and else the newcomer simply gets no session.
+
+Ids are drawn at random: a reader that goes on with its session after a restart of the server must not meet another's.
 """
 
 from __future__ import annotations
+
+from random import Random
 
 from headrace.clock import Clock
 from headrace.kafka.codec.errors import ErrorCode
@@ -12,6 +16,7 @@ from headrace.kafka.codec.errors import ErrorCode
 FINAL_EPOCH = -1
 FIRST_EPOCH = 0
 _LAST_EPOCH = 0x7FFF_FFFF
+_LAST_ID = 0x7FFF_FFFF
 _EVICT_AFTER_S = 120.0
 
 TopicKey = str | bytes  # a name, or from version 13 on the 16 bytes of a topic id
@@ -33,10 +38,11 @@ class Wanted:
 
 
 class Session:
-    __slots__ = ("epoch", "session_id", "used_at", "wanted")
+    __slots__ = ("by_id", "epoch", "session_id", "used_at", "wanted")
 
-    def __init__(self, session_id: int) -> None:
+    def __init__(self, session_id: int, by_id: bool) -> None:
         self.session_id = session_id
+        self.by_id = by_id  # whether topics go by their ids
         self.epoch = 1
         self.used_at = 0.0
         self.wanted: dict[tuple[TopicKey, int], Wanted] = {}
@@ -50,35 +56,39 @@ class Session:
 
 
 class FetchSessions:
-    def __init__(self, slots: int, clock: Clock) -> None:
+    def __init__(self, slots: int, clock: Clock, random: Random) -> None:
         self._slots = slots
         self._clock = clock
+        self._random = random
         self._sessions: dict[int, Session] = {}  # in order of last use
-        self._next_id = 1
 
     def __len__(self) -> int:
         return len(self._sessions)
 
-    def create(self, wanted: list[Wanted]) -> Session | None:
+    def create(self, by_id: bool, wanted: list[Wanted]) -> Session | None:
         now = self._clock.monotonic()
         if len(self._sessions) >= self._slots:
             oldest = next(iter(self._sessions.values()), None)
             if oldest is None or now - oldest.used_at < _EVICT_AFTER_S:
                 return None
             del self._sessions[oldest.session_id]
-        session = Session(self._next_id)
-        self._next_id = self._next_id % _LAST_EPOCH + 1
+        session = Session(self._free_id(), by_id)
         session.used_at = now
         for want in wanted:
             session.wanted[want.topic, want.index] = want
         self._sessions[session.session_id] = session
         return session
 
+    def _free_id(self) -> int:
+        while (drawn := self._random.randint(1, _LAST_ID)) in self._sessions:
+            pass
+        return drawn
+
     def close(self, session_id: int) -> None:
         self._sessions.pop(session_id, None)
 
     def resume(
-        self, session_id: int, epoch: int, wanted: list[Wanted], forgotten: list[tuple[TopicKey, list[int]]]
+        self, session_id: int, epoch: int, by_id: bool, wanted: list[Wanted], forgotten: list[tuple[TopicKey, list[int]]]
     ) -> Session | ErrorCode:
         """The session, with this request's changes applied."""
         session = self._sessions.get(session_id)
@@ -86,6 +96,8 @@ class FetchSessions:
             return ErrorCode.FETCH_SESSION_ID_NOT_FOUND
         if epoch != session.epoch:
             return ErrorCode.INVALID_FETCH_SESSION_EPOCH
+        if by_id != session.by_id:
+            return ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
         session.epoch = epoch % _LAST_EPOCH + 1
         session.used_at = self._clock.monotonic()
         self._sessions[session_id] = self._sessions.pop(session_id)

@@ -7,6 +7,7 @@ import logging
 import socket
 from collections import deque
 from collections.abc import Callable
+from random import Random
 from typing import TYPE_CHECKING
 
 from headrace.broker.peers import Peers
@@ -45,7 +46,7 @@ class KafkaListener:
         self._max_idle_s = settings.get_int("connections.max.idle.ms") / 1000
         self.read_buffer = bytearray(_READ_BUFFER_BYTES)
         self.frame_bytes = 0  # in buffers of unfinished or waiting requests, all connections together
-        self.sessions = FetchSessions(settings.get_int("max.incremental.fetch.session.cache.slots"), broker.clock)
+        self.sessions = FetchSessions(settings.get_int("max.incremental.fetch.session.cache.slots"), broker.clock, Random())
         self.advertised = ("127.0.0.1", 0)
         self._peers: Peers[KafkaConnection] = Peers(settings, self.traffic, logger)
         self.now: Callable[[], float]  # the loop's time, from `start` on; asked for each read

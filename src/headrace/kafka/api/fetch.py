@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 Part = tuple[int, int, int, int, int, list[tuple[int, int]] | None, Buffer]
 
 _READ_COMMITTED = 1
+_TOPIC_IDS_SINCE = 13
 _MOST_WALKED = 256
 
 
@@ -49,9 +50,9 @@ def handle(connection: KafkaConnection, view: memoryview, start: int, end: int, 
         if session_id:
             sessions.close(session_id)
         if epoch == FIRST_EPOCH and wanted:
-            session = sessions.create(wanted)
+            session = sessions.create(version >= _TOPIC_IDS_SINCE, wanted)
     elif version >= 7:
-        found = sessions.resume(session_id, epoch, wanted, forgotten)
+        found = sessions.resume(session_id, epoch, version >= _TOPIC_IDS_SINCE, wanted, forgotten)
         if not isinstance(found, Session):
             connection.respond(encode_fetch_response(version, correlation, found, 0, 0, []))
             return
