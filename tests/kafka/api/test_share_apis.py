@@ -29,6 +29,7 @@ from headrace.kafka.messages.describe_share_group_offsets import (
     DescribeShareGroupOffsetsRequestGroup,
     DescribeShareGroupOffsetsRequestTopic,
 )
+from headrace.kafka.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
 from headrace.kafka.messages.share_group_describe import ShareGroupDescribeRequest
 from headrace.kafka.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 from headrace.record import Event, encode_batch
@@ -312,6 +313,20 @@ def test_an_administrator_may_say_where_a_group_begins_that_does_not_exist_yet(m
     assert (new.group_state, new.group_epoch, new.assignment_epoch) == ("Empty", 1, 1)
     member.rig.crash()
     assert describe(member, "new") == (ErrorCode.NONE, [(member.rig.topic, 7, 3, ErrorCode.NONE)])
+
+
+def test_a_partition_that_nobody_fetched_from_can_not_be_acknowledged(member):
+    member.fetch(0, topics=[])
+    assert acknowledge_code(member.acknowledge(1, (0, 1, ACCEPT))) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_a_share_group_has_committed_nothing(member):
+    asked = OffsetFetchRequestTopics(name=member.rig.topic, partition_indexes=[0])
+    (answer,) = member.call(
+        OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=member.rig.group, topics=[asked])]), 9
+    ).groups
+    assert answer.error_code == ErrorCode.NONE
+    assert [found.committed_offset for found in answer.topics[0].partitions] == [-1]
 
 
 def test_a_group_is_not_made_for_a_topic_that_is_not_there(member):

@@ -62,7 +62,7 @@ class ShareFetching:
             self._partitions.check(place.topic_id, place.partition)
             partition = self._partitions.get(place)
             if partition is None:
-                raise InvalidRecordState("Batch record not found. The request batch offsets are not found in the cache.")
+                raise UnknownTopic("This server does not host this topic-partition.")  # nobody has fetched from it
             partition.acknowledge(member_id, acks)
         except (LogError, InvalidRecordState, PastAcquired) as error:
             return error

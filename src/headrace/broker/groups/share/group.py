@@ -106,7 +106,7 @@ class ShareGroup:
         raise GroupNotFound(f"Group {self.group_id} is not a consumer group.")
 
     def check_fetch(self, member_id: str | None, member_epoch: int) -> None:
-        raise GroupNotFound(f"Group {self.group_id} is not a consumer group.")
+        pass  # it has committed nothing, as a group that does not exist
 
     def touch(self, committer: Committer) -> None:
         pass
