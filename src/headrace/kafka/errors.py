@@ -20,6 +20,8 @@ CODES: Mapping[type[errors.LogError], ErrorCode] = {
     errors.InvalidPartitions: ErrorCode.INVALID_PARTITIONS,
     errors.CorruptBatch: ErrorCode.CORRUPT_MESSAGE,
     errors.InvalidBatch: ErrorCode.INVALID_RECORD,
+    errors.RecordsRefused: ErrorCode.INVALID_RECORD,
+    errors.KeyNeeded: ErrorCode.INVALID_RECORD,
     errors.BatchTooLarge: ErrorCode.MESSAGE_TOO_LARGE,
     errors.PartitionSealed: ErrorCode.POLICY_VIOLATION,
     errors.InvalidTimestamp: ErrorCode.INVALID_TIMESTAMP,
