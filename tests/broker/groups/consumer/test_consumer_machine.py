@@ -45,6 +45,7 @@ class Client:
     holds: set[tuple[UUID, int]] = field(default_factory=set)
     news: bool = False  # the subscription changed since the last heartbeat
     heard_at: float = 0.0
+    asked_at: float | None = None  # when it was told to give up what it still holds
 
     @property
     def owned(self) -> Owned:
@@ -55,14 +56,18 @@ class Client:
 
     def give_up(self) -> None:
         self.holds &= {(topic_id, index) for topic_id, indexes in self.told.items() for index in indexes}
+        self.asked_at = None
 
-    def take(self, assignment: Mapping[UUID, Mapping[int, int]]) -> None:
+    def take(self, assignment: Mapping[UUID, Mapping[int, int]], now: float) -> None:
         """What is new is there to be read at once; what is gone is given up when the application has time."""
         self.told = {topic_id: frozenset(epochs) for topic_id, epochs in assignment.items()}
-        self.holds |= {(topic_id, index) for topic_id, indexes in self.told.items() for index in indexes}
+        told = {(topic_id, index) for topic_id, indexes in self.told.items() for index in indexes}
+        self.holds |= told
+        if self.asked_at is None and self.holds != told:
+            self.asked_at = now
 
     def forget(self) -> None:
-        self.epoch, self.told = 0, {}
+        self.epoch, self.told, self.asked_at = 0, {}, None
         self.holds.clear()
 
 
@@ -141,8 +146,10 @@ class ConsumerGroups(RuleBasedStateMachine):
     @rule(seconds=st.sampled_from([0.5, 2.0, 10.0, 30.0]))
     def time_passes(self, seconds):
         self.world.advance(seconds)
-        for client in self.clients:  # a client that could not be heard for so long gives up by itself
-            if self.world.clock.monotonic() - client.heard_at >= SESSION_S:
+        now = self.world.clock.monotonic()
+        for client in self.clients:  # one that could not be heard for so long, or gave nothing up, knows that it is out
+            slow = client.asked_at is not None and now - client.asked_at >= REBALANCE_S
+            if slow or now - client.heard_at >= SESSION_S:
                 client.forget()
 
     @rule()
@@ -209,7 +216,7 @@ class ConsumerGroups(RuleBasedStateMachine):
         client.epoch = answer.epoch
         client.heard_at = self.world.clock.monotonic()
         if answer.assignment is not None:
-            client.take(answer.assignment)
+            client.take(answer.assignment, client.heard_at)
 
     def settle(self) -> None:
         """The dead are forgotten, the living do what they are told."""
