@@ -64,6 +64,7 @@ def test_the_server_says_what_it_can(connect: Connect) -> None:
     assert isinstance(capabilities, dict)
     assert capabilities["publisher_confirms"] is True
     assert capabilities["consumer_cancel_notify"] is True
+    assert start.server_properties["product"] == "RabbitMQ"
     version = start.server_properties["version"]
     assert isinstance(version, str)
     assert int(version.split(".")[0]) >= 3

@@ -74,7 +74,7 @@ def server_properties(cluster_name: str) -> Mapping[str, object]:
         "copyright": "",
         "information": "RabbitMQ's protocol, spoken by Headrace",
         "platform": f"Python {platform.python_version()}",
-        "product": "Headrace",
+        "product": "RabbitMQ",  # so that kombu before 5.7 knows how basic.qos works, and Celery raises its prefetch
         "version": RABBITMQ_VERSION,
         "headrace_version": __version__,
     }
