@@ -164,6 +164,16 @@ def test_a_close_is_answered(connect: Connect) -> None:
     assert wire.ended()
 
 
+def test_what_comes_behind_a_close_is_no_reason_to_reset_the_connection(connect: Connect) -> None:
+    wire = connect()
+    wire.open()
+    wire.send(0, ConnectionClose(200, "bye", 0, 0))
+    wire.expect(ConnectionCloseOk, 0)
+    assert wire.ended()
+    for _ in range(100):  # another thread of the client has not heard of it
+        wire.publish(1, "nowhere", b"x" * 1000)
+
+
 def test_opening_twice_is_refused(connect: Connect) -> None:
     wire = connect()
     wire.send(0, ConnectionOpen("/"))

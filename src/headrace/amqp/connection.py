@@ -27,6 +27,7 @@ from headrace.amqp.listener import READ_BYTES
 from headrace.amqp.methods import (
     ConnectionBlocked,
     ConnectionClose,
+    ConnectionCloseOk,
     ConnectionUnblocked,
     Method,
     MethodError,
@@ -328,6 +329,18 @@ class AmqpConnection(asyncio.BufferedProtocol):
     def abort(self) -> None:
         if self._transport is not None:
             self._transport.abort()
+
+    def say_goodbye(self) -> None:
+        """The peer has said that it goes. What it still sends from other threads is read and thrown away until it has gone: a
+        socket closed over it would be reset, and the peer would see an error in place of a clean end."""
+        self.end_channels()
+        self.send(0, ConnectionCloseOk())
+        self.outbox.flush()
+        self.state = State.LOST
+        self._deadline = self.listener.now + CLOSING_S
+        self.gate.release(self.gate.holds)
+        if self._transport is not None:
+            self._transport.write_eof()
 
     def close_gently(self) -> None:
         """Sends what is written, then closes."""

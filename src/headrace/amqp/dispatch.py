@@ -140,9 +140,7 @@ class Dispatch:
         """On channel 0."""
         connection = self._connection
         if isinstance(method, ConnectionClose) and connection.state >= State.RUNNING:
-            connection.end_channels()
-            connection.send(0, ConnectionCloseOk())
-            connection.close_gently()
+            connection.say_goodbye()
         elif connection.state == State.CLOSING:
             if isinstance(method, ConnectionCloseOk):
                 connection.close_gently()
