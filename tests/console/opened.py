@@ -74,6 +74,6 @@ def a_page(browser: Any, server: HeadraceServer, width: int = WIDTH) -> Iterator
     page.on("dialog", lambda dialog: (problems.append(f"a script ran: {dialog.message}"), dialog.dismiss()))
     page.on("request", lambda request: None if request.url.startswith(ours) else elsewhere.append(request.url))
     yield page
-    page.close()
+    page.close(run_before_unload=True)  # without waiting for it: now and then the browser never says that it is done
     assert problems == []
     assert elsewhere == []

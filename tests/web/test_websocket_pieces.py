@@ -123,3 +123,15 @@ def test_whatever_bytes_come_nothing_breaks(pieces: list[bytes]) -> None:
     got, exchange = taken(pieces)
     assert got[-1]["type"] == "websocket.disconnect"
     assert exchange.transport.written.startswith(b"HTTP/1.1 101 ")
+
+
+def test_an_application_that_ends_when_its_peer_has_gone_unnoticed_writes_nothing() -> None:
+    exchange = FakeExchange(b"")
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await receive()
+        await send({"type": "websocket.accept"})
+        exchange.transport.ended = True  # its end was not told yet
+
+    asyncio.run(websocket.Sockets().serve(exchange, app))  # type: ignore[arg-type]
+    assert exchange.transport.written.startswith(b"HTTP/1.1 101 ")

@@ -270,10 +270,10 @@ class WebSocket(asyncio.Protocol):
     def _flush(self) -> None:
         assert self._transport is not None
         for data in self._frames.data_to_send():
-            if data:
-                self._transport.write(data)
-            else:
+            if not data:
                 self._half_close()
+            elif not self._transport.is_closing():  # the peer may have gone, and we were not told yet
+                self._transport.write(data)
         if self._frames.close_expected():
             self._closing()
 
