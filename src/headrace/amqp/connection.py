@@ -339,7 +339,7 @@ class AmqpConnection(asyncio.BufferedProtocol):
         self.state = State.LOST
         self._deadline = self.listener.now + CLOSING_S
         self.gate.release(self.gate.holds)
-        if self._transport is not None:
+        if self._transport is not None and not self._transport.is_closing():
             self._transport.write_eof()
 
     def close_gently(self) -> None:

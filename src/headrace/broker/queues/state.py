@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from headrace.log.port import Log, Table
 
 TABLE = "__headrace_queues"
-_GATHER_S = 0.02  # what a crash takes back is at most this and a sync
+_GATHER_S = 0.02  # a crash takes back this much, and what the commit lingers and the sync takes
 _RETRY_S = 1.0
 _FLOOR = struct.Struct(">qqq")
 _CHUNK_KEY = struct.Struct(">q")
