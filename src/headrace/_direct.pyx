@@ -1,12 +1,17 @@
 # cython: boundscheck=False, wraparound=False
-"""Synced writes that the kernel carries out by itself (Linux's asynchronous input and output): no thread waits for the device.
+"""Synced writes that nobody in Python waits for: the kernel carries them out by itself (Linux's asynchronous input and
+output), or a thread of C does, which needs no turn of the interpreter to begin nor to end.
 
 `DirectWriter` has one write under way at a time. `start` copies the bytes into a buffer of its own, aligned as O_DIRECT wants
 it, and hands them over; when they are on the device the descriptor `ready` becomes readable, and `finish` says how it went.
+
+Why there are two ways: the kernel's saves two wake-ups, but the kernel syncs what it has written on a thread bound to the core
+that takes the device's interrupts, and while something else computes there, that thread may wait for its next tick, up to
+4 ms. A thread of ours moves to another core, or gets its turn at once.
 """
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
-from libc.errno cimport errno
+from libc.errno cimport EINTR, EIO, errno
 from libc.stdint cimport int64_t, uint64_t
 from libc.stdlib cimport free
 from libc.string cimport memcpy, memset
@@ -35,6 +40,10 @@ cdef extern from "sys/syscall.h" nogil:
 
 cdef extern from "sys/uio.h" nogil:
     enum: RWF_DSYNC
+    cdef struct iovec:
+        void *iov_base
+        size_t iov_len
+    ssize_t pwritev2(int, const iovec *, int, int64_t, int)
 
 cdef extern from "sys/eventfd.h" nogil:
     enum: EFD_NONBLOCK
@@ -45,32 +54,106 @@ cdef extern from "unistd.h" nogil:
     long syscall(long, ...)
     int close(int)
     ssize_t read(int, void *, size_t)
+    ssize_t write(int, const void *, size_t)
 
 cdef extern from "stdlib.h" nogil:
     int posix_memalign(void **, size_t, size_t)
 
+cdef extern from "semaphore.h" nogil:
+    ctypedef struct sem_t:
+        pass
+    int sem_init(sem_t *, int, unsigned int)
+    int sem_post(sem_t *)
+    int sem_wait(sem_t *)
+    int sem_destroy(sem_t *)
+
+cdef extern from "signal.h" nogil:
+    ctypedef struct sigset_t:
+        pass
+    enum: SIG_SETMASK
+    int sigfillset(sigset_t *)
+    int pthread_sigmask(int, const sigset_t *, sigset_t *)
+
+cdef extern from "pthread.h" nogil:
+    ctypedef unsigned long pthread_t
+    ctypedef struct pthread_attr_t:
+        pass
+    int pthread_attr_init(pthread_attr_t *)
+    int pthread_attr_setstacksize(pthread_attr_t *, size_t)
+    int pthread_attr_destroy(pthread_attr_t *)
+    int pthread_create(pthread_t *, const pthread_attr_t *, void *(*)(void *) noexcept nogil, void *)
+    int pthread_join(pthread_t, void **)
+
 cdef enum:
     ALIGNMENT = 4096
+    STACK_BYTES = 128 * 1024
+
+cdef struct Work:
+    sem_t wanted
+    int ready  # an eventfd
+    bint wants_write  # or it wants the thread to end
+    int fd
+    int64_t position
+    char *buffer
+    size_t size
+    int error
+
+
+cdef void *write_forever(void *argument) noexcept nogil:
+    cdef Work *work = <Work *> argument
+    while True:
+        while sem_wait(&work.wanted):
+            pass
+        if not work.wants_write:
+            return NULL
+        work.error = write_one(work)
+        work.wants_write = False
+        tell(work.ready)
+
+
+cdef int write_one(Work *work) noexcept nogil:
+    cdef iovec piece
+    cdef ssize_t written
+    piece.iov_base = work.buffer
+    piece.iov_len = work.size
+    while True:
+        written = pwritev2(work.fd, &piece, 1, work.position, RWF_DSYNC)
+        if written >= 0:
+            return 0 if <size_t> written == work.size else EIO  # a part of it says nothing of the rest
+        if errno != EINTR:
+            return errno
+
+
+cdef void tell(int ready) noexcept nogil:
+    cdef uint64_t one = 1
+    while write(ready, &one, sizeof(one)) < 0 and errno == EINTR:
+        pass
 
 
 cdef class DirectWriter:
+    cdef Work work
+    cdef pthread_t thread
+    cdef bint has_thread
     cdef aio_context_t context
-    cdef char *buffer
-    cdef size_t room
     cdef iocb request
-    cdef readonly int ready
+    cdef size_t room
+    cdef bint by_thread  # what is under way
     cdef readonly bint busy
 
     def __cinit__(self, size_t room):
-        self.ready = -1
+        self.work.ready = -1
         self.room = room
-        if posix_memalign(<void **> &self.buffer, ALIGNMENT, room):
+        if posix_memalign(<void **> &self.work.buffer, ALIGNMENT, room):
             raise MemoryError
         if syscall(SYS_io_setup, 1, &self.context):
             raise OSError(errno, "io_setup")
-        self.ready = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)
-        if self.ready < 0:
+        self.work.ready = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)
+        if self.work.ready < 0:
             raise OSError(errno, "eventfd")
+
+    @property
+    def ready(self):
+        return self.work.ready
 
     def __dealloc__(self):
         self._end()
@@ -81,58 +164,92 @@ cdef class DirectWriter:
 
     cdef void _end(self) noexcept:
         if self.context:
-            syscall(SYS_io_destroy, self.context)
+            with nogil:
+                syscall(SYS_io_destroy, self.context)
             self.context = 0
-        if self.ready >= 0:
-            close(self.ready)
-            self.ready = -1
-        free(self.buffer)
-        self.buffer = NULL
+        if self.has_thread:
+            self.has_thread = False
+            with nogil:
+                sem_post(&self.work.wanted)  # the thread sees it after what it is at
+                pthread_join(self.thread, NULL)
+            sem_destroy(&self.work.wanted)
+        if self.work.ready >= 0:
+            close(self.work.ready)
+            self.work.ready = -1
+        free(self.work.buffer)
+        self.work.buffer = NULL
         self.busy = False
 
-    def start(self, int fd, int64_t position, pieces):
+    def start(self, int fd, int64_t position, pieces, bint by_thread):
         """Begins to write the pieces, whose sizes add up to a multiple of 4096, one after the other. False when it can't be
         begun: then nothing was."""
         cdef Py_buffer view
         cdef size_t filled = 0
-        cdef iocb *requests[1]
-        if self.busy or self.buffer is NULL:
+        if self.busy or self.work.buffer is NULL:
             return False
         for piece in pieces:
             PyObject_GetBuffer(piece, &view, PyBUF_SIMPLE)
             if <size_t> view.len > self.room - filled:
                 PyBuffer_Release(&view)
                 return False
-            memcpy(self.buffer + filled, view.buf, view.len)
+            memcpy(self.work.buffer + filled, view.buf, view.len)
             filled += view.len
             PyBuffer_Release(&view)
         if not filled or filled % ALIGNMENT or position % ALIGNMENT:
             return False
+        self.work.fd = fd
+        self.work.position = position
+        self.work.size = filled
+        self.busy = self._wake_thread() if by_thread else self._submit()
+        self.by_thread = by_thread
+        return self.busy
+
+    cdef bint _submit(self) noexcept:
+        cdef iocb *requests[1]
         memset(&self.request, 0, sizeof(iocb))
         self.request.aio_lio_opcode = IOCB_CMD_PWRITE
-        self.request.aio_fildes = fd
-        self.request.aio_buf = <uint64_t> <size_t> self.buffer
-        self.request.aio_nbytes = filled
-        self.request.aio_offset = position
+        self.request.aio_fildes = self.work.fd
+        self.request.aio_buf = <uint64_t> <size_t> self.work.buffer
+        self.request.aio_nbytes = self.work.size
+        self.request.aio_offset = self.work.position
         self.request.aio_rw_flags = RWF_DSYNC
         self.request.aio_flags = IOCB_FLAG_RESFD
-        self.request.aio_resfd = self.ready
+        self.request.aio_resfd = self.work.ready
         requests[0] = &self.request
-        if syscall(SYS_io_submit, self.context, 1, requests) != 1:
+        return syscall(SYS_io_submit, self.context, 1, requests) == 1
+
+    cdef bint _wake_thread(self) noexcept:
+        if not self.has_thread and not self._begin_thread():
             return False
-        self.busy = True
+        self.work.wants_write = True
+        sem_post(&self.work.wanted)
         return True
+
+    cdef bint _begin_thread(self) noexcept:
+        cdef pthread_attr_t attributes
+        cdef sigset_t every, before
+        sem_init(&self.work.wanted, 0, 0)
+        pthread_attr_init(&attributes)
+        pthread_attr_setstacksize(&attributes, STACK_BYTES)
+        sigfillset(&every)
+        pthread_sigmask(SIG_SETMASK, &every, &before)  # signals are for the main thread
+        self.has_thread = pthread_create(&self.thread, &attributes, write_forever, &self.work) == 0
+        pthread_sigmask(SIG_SETMASK, &before, NULL)
+        pthread_attr_destroy(&attributes)
+        return self.has_thread
 
     def finish(self):
         """0 when all of it is on the device, the error number when it is not, None while it is under way."""
         cdef io_event event
         cdef uint64_t count
-        if not self.busy:
+        if not self.busy or read(self.work.ready, &count, sizeof(count)) != sizeof(count):
             return None
-        read(self.ready, &count, sizeof(count))
+        if self.by_thread:
+            self.busy = False
+            return self.work.error
         if syscall(SYS_io_getevents, self.context, 0, 1, &event, NULL) != 1:
             return None
         self.busy = False
         if event.res < 0:
             return -event.res
-        return 0 if <uint64_t> event.res == self.request.aio_nbytes else 5  # EIO: a part of it says nothing of the rest
+        return 0 if <uint64_t> event.res == self.work.size else EIO

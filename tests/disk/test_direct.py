@@ -1,9 +1,11 @@
-"""Writes that the kernel carries out by itself: they are in the file when `done` is told; what can't be begun is refused."""
+"""Writes that nobody in Python waits for: they are in the file when `done` is told; what can't be begun is refused."""
 
 from __future__ import annotations
 
 import asyncio
+import errno
 import functools
+import math
 import os
 import resource
 import signal
@@ -28,14 +30,16 @@ def on_a_loop(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., N
 
 
 class Opened:
-    def __init__(self, folder: Path, blocks: int = 64) -> None:
+    def __init__(self, folder: Path, blocks: int = 64, *, by_thread: bool = False) -> None:
         self.disk = RealDisk(folder)
         self.file = self.disk.open("journal", create=True)
         self.file.allocate(blocks * BLOCK)
         found = self.disk.open_direct("journal")
         if found is None:
             pytest.skip("this file system has no direct writes")
-        self.direct = found
+        self.direct: Any = found
+        if by_thread:
+            self.direct._back_at = math.inf
 
     async def write(self, position: int, *pieces: bytes) -> Exception | None:
         ended: asyncio.Future[Exception | None] = asyncio.get_running_loop().create_future()
@@ -43,9 +47,10 @@ class Opened:
         return await asyncio.wait_for(ended, 10)
 
 
+@pytest.mark.parametrize("by_thread", [False, True])
 @on_a_loop
-async def test_what_was_told_is_in_the_file(tmp_path: Path) -> None:
-    opened = Opened(tmp_path)
+async def test_what_was_told_is_in_the_file(tmp_path: Path, by_thread: bool) -> None:
+    opened = Opened(tmp_path, by_thread=by_thread)
     assert await opened.write(BLOCK, b"a" * 100, bytearray(b"b" * 3996), memoryview(b"c" * BLOCK)) is None  # type: ignore[arg-type]
     assert opened.file.read(0, 4 * BLOCK) == bytes(BLOCK) + b"a" * 100 + b"b" * 3996 + b"c" * BLOCK + bytes(BLOCK)
     for number in range(1, 50):
@@ -54,9 +59,10 @@ async def test_what_was_told_is_in_the_file(tmp_path: Path) -> None:
     opened.direct.close()
 
 
+@pytest.mark.parametrize("by_thread", [False, True])
 @on_a_loop
-async def test_what_can_not_be_begun_is_refused_and_nothing_is_written(tmp_path: Path) -> None:
-    opened = Opened(tmp_path)
+async def test_what_can_not_be_begun_is_refused_and_nothing_is_written(tmp_path: Path, by_thread: bool) -> None:
+    opened = Opened(tmp_path, by_thread=by_thread)
 
     def never(error: Exception | None) -> None:
         raise AssertionError("nothing was begun")
@@ -69,9 +75,10 @@ async def test_what_can_not_be_begun_is_refused_and_nothing_is_written(tmp_path:
     opened.direct.close()
 
 
+@pytest.mark.parametrize("by_thread", [False, True])
 @on_a_loop
-async def test_one_at_a_time(tmp_path: Path) -> None:
-    opened = Opened(tmp_path)
+async def test_one_at_a_time(tmp_path: Path, by_thread: bool) -> None:
+    opened = Opened(tmp_path, by_thread=by_thread)
     first: asyncio.Future[Exception | None] = asyncio.get_running_loop().create_future()
     assert opened.direct.start(0, (b"1" * BLOCK,), first.set_result)
     assert not opened.direct.start(BLOCK, (b"2" * BLOCK,), lambda error: None)
@@ -82,17 +89,87 @@ async def test_one_at_a_time(tmp_path: Path) -> None:
 
 
 @on_a_loop
-async def test_a_file_that_refuses_again_and_again_is_not_asked_any_more(tmp_path: Path) -> None:
-    opened = Opened(tmp_path)
-    for _ in range(100):
-        assert not opened.direct.start(1, (b"x" * BLOCK,), lambda error: None)
+async def test_a_file_system_that_knows_no_such_writes_is_asked_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened = Opened(tmp_path, by_thread=True)
+    nothing, written = os.pipe()  # what can't be written to at a position
+    monkeypatch.setattr(opened.direct, "_fd", written)
+    error = await opened.write(0, b"x" * BLOCK)
+    assert isinstance(error, OSError)
+    assert error.errno == errno.ESPIPE
+    monkeypatch.setattr(direct, "NOT_BEGUN", (errno.ESPIPE,))
+    assert isinstance(await opened.write(0, b"x" * BLOCK), OSError)
     assert not opened.direct.start(0, (b"x" * BLOCK,), lambda error: None)
+    monkeypatch.undo()
     opened.direct.close()
+    os.close(nothing)
+    os.close(written)
 
 
 @on_a_loop
-async def test_a_write_that_fails_says_why(tmp_path: Path) -> None:
-    opened = Opened(tmp_path, blocks=1)
+async def test_after_a_slow_write_of_the_kernel_a_thread_makes_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [100.0]
+    monkeypatch.setattr(direct, "perf_counter", lambda: now[0])
+    opened = Opened(tmp_path)
+    ways: list[bool] = []
+    writer = opened.direct._writer
+
+    class Watched:
+        ready = writer.ready
+
+        def start(self, fd: int, position: int, pieces: Any, by_thread: bool) -> bool:
+            ways.append(by_thread)
+            return bool(writer.start(fd, position, pieces, by_thread))
+
+        def finish(self) -> int | None:
+            code: int | None = writer.finish()
+            return code
+
+        def close(self) -> None:
+            writer.close()
+
+    opened.direct._writer = Watched()
+
+    async def write(takes_s: float) -> bool:
+        ended: asyncio.Future[Exception | None] = asyncio.get_running_loop().create_future()
+        assert opened.direct.start(0, (b"x" * BLOCK,), ended.set_result)
+        now[0] += takes_s
+        assert await asyncio.wait_for(ended, 10) is None
+        return ways.pop()
+
+    assert [await write(0.001), await write(0.003), await write(0.003)] == [False, False, True]
+    now[0] += 1.01
+    assert [await write(0.003), await write(0.001)] == [False, True]  # slow again at once: two seconds this time
+    now[0] += 1.5
+    assert await write(0.001)
+    now[0] += 100
+    assert [await write(0.003), await write(0.001)] == [False, True]
+    now[0] += 1.01
+    assert not await write(0.001)
+    opened.direct.close()
+
+
+def blocked_signals(thread: str) -> int:
+    status = Path(f"/proc/self/task/{thread}/status").read_text()
+    return int(status.split("SigBlk:")[1].split()[0], 16)
+
+
+@on_a_loop
+async def test_its_thread_takes_no_signals_and_ends_with_it(tmp_path: Path) -> None:
+    before = set(os.listdir("/proc/self/task"))
+    opened = Opened(tmp_path, by_thread=True)
+    assert await opened.write(0, b"x" * BLOCK) is None
+    (thread,) = set(os.listdir("/proc/self/task")) - before
+    blocked = blocked_signals(thread)
+    assert blocked >> (signal.SIGTERM - 1) & 1
+    assert blocked >> (signal.SIGINT - 1) & 1
+    opened.direct.close()
+    assert thread not in os.listdir("/proc/self/task")
+
+
+@pytest.mark.parametrize("by_thread", [False, True])
+@on_a_loop
+async def test_a_write_that_fails_says_why(tmp_path: Path, by_thread: bool) -> None:
+    opened = Opened(tmp_path, by_thread=by_thread, blocks=1)
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (BLOCK, limits[1]))
@@ -108,9 +185,10 @@ async def test_a_write_that_fails_says_why(tmp_path: Path) -> None:
     opened.direct.close()
 
 
+@pytest.mark.parametrize("by_thread", [False, True])
 @on_a_loop
-async def test_closing_waits_and_can_be_repeated(tmp_path: Path) -> None:
-    opened = Opened(tmp_path)
+async def test_closing_waits_and_can_be_repeated(tmp_path: Path, by_thread: bool) -> None:
+    opened = Opened(tmp_path, by_thread=by_thread)
     told: list[object] = []
     assert opened.direct.start(0, (b"z" * BLOCK,), told.append)
     opened.direct.close()

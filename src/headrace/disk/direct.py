@@ -1,32 +1,30 @@
-"""A file whose synced writes the kernel carries out by itself, past the page cache: no thread waits for the device, and the
-event loop hears of the end as it hears of a socket. On a quiet server that saves two wake-ups for each commit.
+"""A file whose synced writes nobody in Python waits for, past the page cache: the event loop hears of their end as it hears of
+a socket. On a quiet server that saves two wake-ups for each commit.
 
-It is for small writes into blocks that exist: then handing one over takes some 40 µs. A file system that waits for the device
-while it takes a write would hold up the event loop, so the time of each is looked at, and a file that is slow more often than
-now and then refuses from there on; its user then writes in a thread. Bounds: one write under way, `ROOM_BYTES` each.
+It is for small writes into blocks that exist. The kernel carries them out by itself while it is quick at it. After one that was
+slow, because the kernel's own thread had to wait for a processor or the file system for the device, a thread of C makes them
+for `_AWAY_S`, and for longer each time that soon ends as before. A file system that knows no such writes says so at the first
+one, before it has written anything; the file refuses from there on. Bounds: one write under way, `ROOM_BYTES` each.
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 from collections.abc import Callable, Sequence
 from time import perf_counter
 
 from headrace._direct import DirectWriter
-from headrace.disk.port import Buffer
-
-logger = logging.getLogger("headrace.disk")
+from headrace.disk.port import NOT_BEGUN, Buffer
 
 ROOM_BYTES = 128 * 1024
-_SLOW_S = 0.001
-_SLOW_COUNTS = 8  # a slow one weighs as much as so many quick ones
-_PATIENCE = 64
+_SLOW_S = 0.002
+_AWAY_S = 1.0
+_LONGEST_AWAY_S = 32.0
 
 
 class RealDirectFile:
-    __slots__ = ("_done", "_fd", "_loop", "_path", "_trouble", "_writer")
+    __slots__ = ("_away_s", "_back_at", "_began", "_done", "_fd", "_loop", "_path", "_refuses", "_writer")
 
     def __init__(self, path: str) -> None:
         """Raises OSError where the file system knows no such writes."""
@@ -35,31 +33,36 @@ class RealDirectFile:
         self._writer = DirectWriter(ROOM_BYTES)
         self._fd = os.open(path, os.O_RDWR | os.O_DIRECT | os.O_CLOEXEC)
         self._done: Callable[[Exception | None], None] | None = None
-        self._trouble = 0
+        self._refuses = False
+        self._began = 0.0
+        self._back_at = 0.0  # from then on it is the kernel's turn
+        self._away_s = _AWAY_S
         self._loop.add_reader(self._writer.ready, self._ready)
 
     def start(self, position: int, pieces: Sequence[Buffer], done: Callable[[Exception | None], None]) -> bool:
-        if self._trouble >= _PATIENCE:
+        if self._refuses:
             return False
-        began = perf_counter()
-        started = self._writer.start(self._fd, position, pieces)
-        if started and perf_counter() - began < _SLOW_S:
-            self._trouble = max(0, self._trouble - 1)
-        else:
-            self._trouble += _SLOW_COUNTS
-            if self._trouble >= _PATIENCE:
-                logger.info("%s: writes wait for the device, so the commit thread makes them", self._path)
-        if started:
-            self._done = done
-        return started
+        self._began = perf_counter()
+        if not self._writer.start(self._fd, position, pieces, self._began < self._back_at):
+            return False
+        self._done = done
+        return True
 
     def _ready(self) -> None:
         code = self._writer.finish()
         done = self._done
         if code is None or done is None:
             return
+        if self._began >= self._back_at and perf_counter() - self._began > _SLOW_S:
+            self._leave_it_to_the_thread()
         self._done = None
+        self._refuses = code in NOT_BEGUN
         done(OSError(code, os.strerror(code), self._path) if code else None)
+
+    def _leave_it_to_the_thread(self) -> None:
+        soon = self._began - self._back_at < self._away_s
+        self._away_s = min(2 * self._away_s, _LONGEST_AWAY_S) if soon else _AWAY_S
+        self._back_at = perf_counter() + self._away_s
 
     def close(self) -> None:
         if self._fd >= 0:

@@ -7,10 +7,12 @@ one (`headrace.testing.disk`) makes the worst of it.
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
 Buffer = bytes | bytearray | memoryview
+NOT_BEGUN = (errno.EINVAL, errno.EOPNOTSUPP, errno.ENOSYS)  # of a direct write: nothing was written
 
 
 class File(Protocol):
@@ -58,7 +60,8 @@ class DirectFile(Protocol):
 
     def start(self, position: int, pieces: Sequence[Buffer], done: Callable[[Exception | None], None]) -> bool:
         """Begins what `File.write_synced` does; `done` is called on the event loop when it has ended. False when it can't be
-        begun: nothing was, and `File.write_synced` is the way. One at a time, and whole allocated blocks of 4096 bytes."""
+        begun: nothing was, and `File.write_synced` is the way; so it is after an error of `NOT_BEGUN`. One at a time, and
+        whole allocated blocks of 4096 bytes."""
         ...
 
     def close(self) -> None:

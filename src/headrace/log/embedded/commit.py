@@ -7,8 +7,8 @@ write waits for nobody. Two ways to sync a group, chosen by what it holds:
     small, or spread over many segments    one frame in the journal, one sync
     large, in few segments                 those segments are synced themselves, and nothing is written twice
 
-A group so small that writing it takes no time to speak of is handed to the kernel by the event loop itself, where the disk can
-do that (`Journal.start`): on a quiet server waking the commit thread, and being woken by it, costs as much as the sync.
+A small group is handed over by the event loop without a turn of the commit thread's, where the disk can do that
+(`Journal.start`): on a quiet server waking a thread of Python, and being woken by it, costs as much as the sync.
 
 A write may ask to reach its segment only after the journal has it (`after_journal`), which is how several writes happen
 together or not at all.
@@ -28,7 +28,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.clock import Clock, Timer
-from headrace.disk.port import Disk
+from headrace.disk.port import NOT_BEGUN, Disk
 from headrace.log.embedded.files import OpenFiles
 from headrace.log.embedded.journal import BATCH, NO_SPACE, Entry, Journal
 from headrace.log.embedded.threads import Worker
@@ -46,7 +46,7 @@ _LINGER_S = 0.01  # how long writes that nobody waits for may gather
 _RETRY_S = 0.02  # how long a group that found no room waits for a checkpoint to make some
 _DIRECT_BYTES = 128 * 1024
 _DIRECT_SEGMENTS = 4
-_QUICK_BYTES = 80 * 1024  # up to here the event loop hands a group to the kernel; above, the thread's own core is worth more
+_QUICK_BYTES = 80 * 1024  # up to here the event loop frames a group; above, the commit thread's own core is worth more
 _BUSY_S = 2.0  # a journal that grows again within this time belongs to a server that is worth 192 MB of disk
 _PREPARE_EVERY_S = 0.008
 _GROUP_BYTES = 16 * 1024 * 1024  # a group is closed at this size, so that no frame and no wait grows without end
@@ -199,7 +199,7 @@ class GroupCommit:
         began_s = self._clock.monotonic()
 
         def done(error: Exception | None) -> None:
-            if isinstance(error, OSError) and error.errno in NO_SPACE:  # a disk that promised more than it has
+            if isinstance(error, OSError) and error.errno in (*NO_SPACE, *NOT_BEGUN):  # it promised more than it has, or can
                 self._submit(group)
                 return
             self.times.add(self._clock.monotonic() - began_s)
