@@ -8,9 +8,10 @@ import pytest
 import headrace
 
 ROOT = Path(headrace.__file__).parent
-SHARED = {"record", "clock", "sockets", "times", "_speed", "__init__"}
+SHARED = {"record", "clock", "dataclass", "sockets", "times", "_speed", "__init__"}
 MAY_IMPORT = {
     "clock": set(),
+    "dataclass": set(),
     "sockets": set(),
     "times": set(),
     "loop_watch": set(),

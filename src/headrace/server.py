@@ -14,7 +14,7 @@ import signal
 import sys
 import uuid
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -22,6 +22,7 @@ from headrace.amqp.listener import AmqpListener
 from headrace.broker import Broker
 from headrace.broker.settings import Settings
 from headrace.clock import SystemClock
+from headrace.dataclass import dataclass
 from headrace.disk.real import RealDisk
 from headrace.expressions.later import Later
 from headrace.http.listener import HttpListener

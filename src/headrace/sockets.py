@@ -10,7 +10,8 @@ import socket
 import struct
 from asyncio import BaseTransport
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from headrace.dataclass import dataclass
 
 Option = tuple[int, int]  # level and name, as setsockopt takes them
 

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, field
+from dataclasses import field
 from time import perf_counter
 
 from headrace.broker.queues.turns import Turns
+from headrace.dataclass import dataclass
 from headrace.times import Times
 
 Answer = Callable[[int, bool, bool], None]  # sequence number, multiple, whether it is an ack

@@ -13,11 +13,11 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from enum import IntEnum
 
 from headrace.broker.audit import About, audited
 from headrace.broker.topic_errors import InvalidRequest, PolicyViolation
+from headrace.dataclass import dataclass
 from headrace.log.errors import LogError, RecoveryFailed
 from headrace.log.port import Log, Table
 

@@ -21,11 +21,11 @@ import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import Context, ContextVar
-from dataclasses import dataclass
 from functools import wraps
 from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar, cast
 
+from headrace.dataclass import dataclass
 from headrace.log.errors import BatchTooLarge, LogError
 from headrace.record import Event, encode_batch
 

@@ -10,13 +10,13 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 
 from headrace.broker.config_entries import ConfigEntry
 from headrace.broker.settings import Given, Source
 from headrace.broker.stored_configs import StoredConfigs
 from headrace.broker.topic_errors import InvalidRequest
+from headrace.dataclass import dataclass
 from headrace.log.config_types import ConfigDef, ConfigType, Value, render
 from headrace.log.errors import InvalidConfig
 from headrace.log.port import Log

@@ -9,8 +9,10 @@ from __future__ import annotations
 import platform
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+from headrace.dataclass import dataclass
 
 if TYPE_CHECKING:
     from headrace.broker.queues.consumers import Consumer

@@ -7,11 +7,11 @@ A topic's setting comes from the topic, else from the server's setting with the 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 from headrace.broker.foreign_settings import REFUSED
 from headrace.broker.setting_defs import SETTINGS
 from headrace.broker.settings import Given, Settings, Source
+from headrace.dataclass import dataclass
 from headrace.log.config_types import ConfigType, Value, render, unique
 from headrace.log.topic_config import TOPIC_CONFIGS, TopicConfigDef, inherited
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 
+from headrace.dataclass import dataclass
 from headrace.log.config_types import ConfigDef, ConfigType, Validator, Value, at_least, invalid_value, one_of
 
 _INT, _STRING, _BOOLEAN = ConfigType.INT, ConfigType.STRING, ConfigType.BOOLEAN

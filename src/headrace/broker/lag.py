@@ -8,10 +8,10 @@ log counts from there. A share group tells its own lag, which leaves out what is
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from headrace.broker.groups import GroupError, GroupKind
+from headrace.dataclass import dataclass
 
 if TYPE_CHECKING:
     from headrace.broker.broker import Broker

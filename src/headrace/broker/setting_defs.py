@@ -20,10 +20,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 
 from headrace.broker.foreign_settings import INERT
+from headrace.dataclass import dataclass
 from headrace.log.config_types import (
     MAX_INT,
     MAX_LONG,

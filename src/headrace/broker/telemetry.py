@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from uuid import UUID, uuid4
 
 from headrace.broker.client_metrics import ALL, DEFAULT_INTERVAL_MS, ClientMetrics
 from headrace.broker.topic_errors import InvalidRequest, ThrottlingQuotaExceeded
 from headrace.clock import Clock
+from headrace.dataclass import dataclass
 from headrace.log.errors import LogError
 from headrace.record import crc32c
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from uuid import UUID
 
 from headrace.broker.audit import About, audited
@@ -27,6 +27,7 @@ from headrace.broker.topic_errors import (
 )
 from headrace.broker.topic_layout import check_growth, check_layout, planned_partitions
 from headrace.broker.topic_names import TopicNames
+from headrace.dataclass import dataclass
 from headrace.log.errors import InvalidConfig, InvalidName, TopicExists, UnknownTopic
 from headrace.log.port import Log, Topic
 from headrace.log.topic_config import validate

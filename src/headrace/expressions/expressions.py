@@ -14,9 +14,9 @@ raw         the value as bytes; empty for null
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Protocol
 
+from headrace.dataclass import dataclass
 from headrace.record import Record
 
 VARIABLES = ("topic", "partition", "offset", "timestamp", "key", "value", "headers", "text", "raw")

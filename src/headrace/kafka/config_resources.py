@@ -8,7 +8,6 @@ settings of one resource change, or none.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from enum import IntEnum
 
 from headrace.broker.client_metrics import CLIENT_METRICS_CONFIGS
@@ -18,6 +17,7 @@ from headrace.broker.setting_defs import SETTINGS
 from headrace.broker.settings import Settings
 from headrace.broker.topic_errors import InvalidRequest
 from headrace.broker.topics import AlterConfig
+from headrace.dataclass import dataclass
 from headrace.kafka.call import Call
 from headrace.log.config_types import ConfigDef, ConfigType, render
 from headrace.log.errors import InvalidConfig

@@ -7,11 +7,11 @@ are written as AWS prints them; they always match the whole text.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from re import Pattern
 from re import compile as pattern_of
 
+from headrace.dataclass import dataclass
 from headrace.kinesis.operations import NOT_SERVED
 
 

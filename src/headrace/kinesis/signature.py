@@ -20,10 +20,10 @@ import re
 import time
 from calendar import timegm
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote_to_bytes
 
+from headrace.dataclass import dataclass
 from headrace.kinesis.errors import KinesisError
 
 if TYPE_CHECKING:

@@ -7,8 +7,9 @@ had it last. It is in memory alone: a restart begins anew.
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from headrace.dataclass import dataclass
 
 if TYPE_CHECKING:
     from headrace.broker.streams.stream import Stream

@@ -10,9 +10,9 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from enum import IntEnum
 
+from headrace.dataclass import dataclass
 from headrace.log.errors import InvalidConfig
 
 Value = bool | int | float | str | tuple[str, ...] | None

@@ -15,11 +15,11 @@ The unit is Kafka's record batch v2, byte for byte as it crosses the wire. Four 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol
 from uuid import UUID
 
+from headrace.dataclass import dataclass
 from headrace.log.errors import StorageError
 from headrace.times import Times
 

@@ -12,11 +12,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Any
 
+from headrace.dataclass import dataclass
 from headrace.log.config_types import (
     MAX_LONG,
     ConfigDef,

@@ -7,12 +7,12 @@ them. The hot path of the broker uses `headrace.record.twin` instead and never l
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from enum import IntEnum
 from functools import partial
 from struct import Struct
 from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
 
+from headrace.dataclass import dataclass
 from headrace.record import twin
 from headrace.record.compression import MAX_DECOMPRESSED, Compression, compress, decompress
 from headrace.record.errors import CorruptBatch, UnsupportedMagic

@@ -5,10 +5,10 @@ key    version i16 = 0, type i16        value  version i16 = 0, coordinator_epoc
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import IntEnum
 from struct import Struct
 
+from headrace.dataclass import dataclass
 from headrace.record.batch import Record, encode_batch
 from headrace.record.errors import CorruptBatch
 from headrace.record.event import Event

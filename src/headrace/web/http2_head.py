@@ -6,8 +6,8 @@ A head that is malformed ends its stream, not the connection: the decoder's stat
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
+from headrace.dataclass import dataclass
 from headrace.web.exchange import Header
 
 _METHOD = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,32}").fullmatch

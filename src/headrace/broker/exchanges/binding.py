@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from base64 import urlsafe_b64encode
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Generic, TypeVar
 from urllib.parse import quote_plus
 from zlib import crc32
 
 from headrace.broker.exchanges.exchange import NO_ARGUMENTS, Exchange
 from headrace.broker.exchanges.matcher import Node
+from headrace.dataclass import dataclass
 from headrace.record.amqp.tables import encode_table
 
 D = TypeVar("D", bound=Node)  # the queues

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from random import Random
 
 from headrace.broker.exchanges.chance import RandomMatcher
@@ -20,6 +19,7 @@ from headrace.broker.exchanges.headers import HeadersMatcher, check_headers_bind
 from headrace.broker.exchanges.matcher import Matcher
 from headrace.broker.exchanges.topic import TopicMatcher
 from headrace.broker.queues.errors import precondition_failed
+from headrace.dataclass import dataclass
 
 
 def _anything(arguments: Mapping[str, object]) -> None:

@@ -5,10 +5,11 @@ Classic groups live in `classic/`, the consumer groups of KIP-848 in `consumer/`
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 from uuid import UUID
+
+from headrace.dataclass import dataclass
 
 
 class GroupKind(StrEnum):

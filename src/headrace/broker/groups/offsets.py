@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from uuid import UUID
 
 from headrace.broker.groups.errors import GroupError, OffsetMetadataTooLarge, SubscribedToTopic
@@ -21,6 +20,7 @@ from headrace.broker.groups.records import CommittedOffset
 from headrace.broker.groups.settings import GroupSettings
 from headrace.broker.groups.store import GroupStore, encoded_offsets
 from headrace.clock import Clock
+from headrace.dataclass import dataclass
 from headrace.log.port import Log
 
 _FIRST_MS, _LAST_MS = -(1 << 63), (1 << 63) - 1  # what a timestamp can be

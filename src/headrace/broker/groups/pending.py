@@ -13,7 +13,6 @@ Bound: `MAX_PENDING` offsets at one time.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
 
 from headrace.broker.groups.errors import CoordinatorNotAvailable, StorageFailed
 from headrace.broker.groups.records import (
@@ -25,6 +24,7 @@ from headrace.broker.groups.records import (
     encode_offset_key,
 )
 from headrace.broker.row_fields import MalformedRow
+from headrace.dataclass import dataclass
 from headrace.log.errors import LogError
 from headrace.log.port import Log, Table, TableRows
 

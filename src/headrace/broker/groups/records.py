@@ -13,10 +13,10 @@ Every version that a Kafka broker may have written is read.
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 from uuid import UUID
 
 from headrace.broker.row_fields import MalformedRow, RowReader, uvarint
+from headrace.dataclass import dataclass
 
 _INT16 = struct.Struct(">h")
 _INT32 = struct.Struct(">i")

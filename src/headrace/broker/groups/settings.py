@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Protocol
+
+from headrace.dataclass import dataclass
 
 # Kafka has no bounds here. Ours only stop a client that has lost its mind, or means harm. Committed offsets have none: they
 # can't outnumber groups times partitions.

@@ -6,8 +6,9 @@ With a single active consumer all go to one, the first that came (of the highest
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
+
+from headrace.dataclass import dataclass
 
 if TYPE_CHECKING:
     from headrace.broker.queues.any_queue import AnyQueue

@@ -11,12 +11,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from headrace.broker.audit import note
 from headrace.broker.queues.consumers import Chunk
 from headrace.broker.queues.run import Run
+from headrace.dataclass import dataclass
 from headrace.record.amqp.message import Message, read_message
 from headrace.record.amqp.properties import headers, with_headers
 

@@ -17,12 +17,12 @@ ahead of deliveries in blocks, so that nobody waits for it.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from headrace.broker.queues.backlog import READ_BYTES, Backlog
 from headrace.broker.queues.batch import Batch
 from headrace.broker.queues.body_sizes import BodySizes
 from headrace.broker.queues.ranges import Ranges
+from headrace.dataclass import dataclass
 
 MARK_BLOCK = 16_384
 CHUNK_BITS = 12  # acknowledgements are written down for so many offsets together: 4,096

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from headrace.broker.exchanges.values import printed, type_name
 from headrace.broker.queues.errors import not_implemented, precondition_failed
+from headrace.dataclass import dataclass
 from headrace.record.amqp.tables import Timestamp
 
 OFFSET = "x-stream-offset"

@@ -15,12 +15,13 @@ import logging
 from bisect import bisect_left
 from collections import OrderedDict
 from collections.abc import Hashable
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import count
 from struct import Struct
 
 from headrace.broker.groups.share.reading import found_in
 from headrace.broker.queues.stream_arguments import FILTER_VALUE
+from headrace.dataclass import dataclass
 from headrace.log.port import Buffer, Partition
 from headrace.record import BatchError, CorruptBatch, Record, decode_batch, read_header
 from headrace.record.amqp import twin

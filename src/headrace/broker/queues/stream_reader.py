@@ -7,11 +7,11 @@ share, and a page that has gone meanwhile is read again.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from headrace.broker.queues.consumers import Chunk
 from headrace.broker.queues.stream_page import FIRST_RECORD, PIECE_RECORDS, Page
+from headrace.dataclass import dataclass
 from headrace.record.amqp import twin
 
 if TYPE_CHECKING:

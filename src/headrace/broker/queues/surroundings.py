@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from headrace.broker.queues.backlog import Budget, Spawn
+from headrace.dataclass import dataclass
 
 if TYPE_CHECKING:
     from headrace.broker.queues.queue import Queue

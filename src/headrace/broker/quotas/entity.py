@@ -9,10 +9,10 @@ from __future__ import annotations
 import ipaddress
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 
 from headrace.broker.topic_errors import InvalidRequest
+from headrace.dataclass import dataclass
 from headrace.log.config_types import MAX_INT, MAX_LONG
 
 USER, CLIENT_ID, IP = "user", "client-id", "ip"

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from headrace.broker.audit import About, audited
 from headrace.broker.quotas.entity import (
@@ -35,6 +35,7 @@ from headrace.broker.quotas.rate import TokenBucket, WindowedRate, Windows
 from headrace.broker.quotas.store import Quotas, QuotaStore
 from headrace.broker.settings import Settings
 from headrace.clock import Clock
+from headrace.dataclass import dataclass
 from headrace.log.errors import LogError
 from headrace.log.port import Log
 

@@ -14,7 +14,7 @@ Both take the time with each call, in milliseconds of a steady clock.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from headrace.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

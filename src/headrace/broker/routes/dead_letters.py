@@ -21,7 +21,6 @@ the number of its origin, modulo how many there are. One that is too long for th
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from headrace.broker.groups.share.dead_letter_records import HEADER_PREFIX
 from headrace.broker.open_partitions import open_in_turn
@@ -29,6 +28,7 @@ from headrace.broker.routes.definition import RouteDefinition
 from headrace.broker.routes.reading import Unreadable
 from headrace.broker.topics import NewTopic, Topics
 from headrace.clock import Clock
+from headrace.dataclass import dataclass
 from headrace.log.errors import BatchTooLarge, TopicExists, UnknownTopic
 from headrace.log.port import Partition, Topic
 from headrace.record import Event, Record, encode_batch

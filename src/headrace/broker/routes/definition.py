@@ -17,7 +17,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import StrEnum
 
 from headrace.broker.routes.ends.end import End, Json
@@ -29,6 +29,7 @@ from headrace.broker.routes.ends.topic import TopicSource, TopicTarget
 from headrace.broker.routes.ends.webhook import WebhookTarget
 from headrace.broker.routes.ends.zeromq import ZeroMqSource, ZeroMqTarget
 from headrace.broker.routes.errors import InvalidRoute
+from headrace.dataclass import dataclass
 
 GROUP_PREFIX = "headrace.route."
 DEAD_LETTERS = ".dead-letters"

@@ -7,9 +7,9 @@ to being so, when the log has synced next: a route commits its position after th
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
+from headrace.dataclass import dataclass
 from headrace.record import Record
 
 

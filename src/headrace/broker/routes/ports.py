@@ -17,10 +17,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Protocol
 
 from headrace.broker.routes.filling import Entry
+from headrace.dataclass import dataclass
 from headrace.record import Event
 
 if TYPE_CHECKING:

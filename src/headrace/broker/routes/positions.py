@@ -16,13 +16,13 @@ means the end.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from headrace.broker.groups import Committer, GroupError, NewOffset
 from headrace.broker.groups.errors import GroupNotFound
 from headrace.broker.routes.errors import InvalidRoute, RouteConflict, RouteNotStored
+from headrace.dataclass import dataclass
 
 if TYPE_CHECKING:
     from headrace.broker.groups import GroupCoordinator

@@ -8,9 +8,10 @@ many as it takes for `PAGE_RECORDS`, since whoever asks may want only the first.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from headrace.broker.groups.share.reading import found_in
+from headrace.dataclass import dataclass
 from headrace.log.port import Buffer, Partition
 from headrace.record import BatchError, CorruptBatch, Record, decode_batch, read_header
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from headrace.broker.routes.positions import Positions
+from headrace.dataclass import dataclass
 
 if TYPE_CHECKING:
     from headrace.broker.groups import GroupCoordinator

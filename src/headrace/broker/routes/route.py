@@ -12,7 +12,6 @@ deleted under it is not made again before somebody resumes the route, or the ser
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
@@ -20,6 +19,7 @@ from headrace.broker.routes.counts import Counts
 from headrace.broker.routes.definition import RouteDefinition
 from headrace.broker.routes.opening import Opening
 from headrace.broker.routes.positions import Positions
+from headrace.dataclass import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Protocol
+
+from headrace.dataclass import dataclass
 
 if TYPE_CHECKING:
     from headrace.broker.routes.ports import Surroundings

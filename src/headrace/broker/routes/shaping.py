@@ -6,10 +6,10 @@ A run that reads a topic by itself asks `Shape.of` and gives what it reads to `a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from headrace.broker.routes.errors import InvalidRoute, RouteConflict, RouteNotStored
+from headrace.dataclass import dataclass
 from headrace.expressions.expressions import Expressions, Fault, InvalidExpression
 from headrace.record import Record
 

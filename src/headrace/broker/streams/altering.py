@@ -6,7 +6,7 @@ Each change waits for the stream's lock, gives a topic without a row one, stores
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from headrace.broker.audit import About, audited
@@ -21,6 +21,7 @@ from headrace.broker.streams.retention import changed_settings, check_hours
 from headrace.broker.streams.stream import Stream
 from headrace.broker.streams.table import consumer_key, stream_row
 from headrace.broker.streams.tags import with_tags, without_tags
+from headrace.dataclass import dataclass
 from headrace.log.errors import InvalidConfig, LogError, UnknownTopic
 
 if TYPE_CHECKING:

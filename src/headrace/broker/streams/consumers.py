@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from headrace.broker.streams.names import consumer_arn
+from headrace.dataclass import dataclass
 
 if TYPE_CHECKING:
     from headrace.broker.streams.stream import Stream

@@ -9,12 +9,13 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from typing import Any
 from uuid import UUID
 
 from headrace.broker.streams.shard import Shard
+from headrace.dataclass import dataclass
 
 ALL_METRICS = (
     "IncomingBytes",

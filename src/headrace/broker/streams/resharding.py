@@ -17,9 +17,9 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from headrace.broker.streams.shard import HASH_KEYS, Shard, uniform_ranges
+from headrace.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,10 @@ can't be raised again: the id then moves on to a new producer id, epoch 0.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import StrEnum
+
+from headrace.dataclass import dataclass
 
 TopicPartition = tuple[str, int]
 

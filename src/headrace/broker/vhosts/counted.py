@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from headrace.dataclass import dataclass
 
 if TYPE_CHECKING:
     from headrace.broker.queues.any_queue import AnyQueue

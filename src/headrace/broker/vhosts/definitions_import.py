@@ -9,7 +9,7 @@ it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 from headrace.broker.audit import About, audited
@@ -22,6 +22,7 @@ from headrace.broker.vhosts.definitions_json import OPERATOR_POLICY
 from headrace.broker.vhosts.names import PREDECLARED, queue_text, stripped
 from headrace.broker.vhosts.policy_checks import InvalidPolicy, check_pattern, checked_policy
 from headrace.broker.vhosts.users import HASHES, SHA256, Permissions, TopicPermissions, User
+from headrace.dataclass import dataclass
 
 if TYPE_CHECKING:
     from headrace.broker.vhosts.hosts import VirtualHosts

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from headrace.dataclass import dataclass
 
 _QUEUE_KINDS = {"classic": "classic_queues", "quorum": "quorum_queues", "stream": "streams"}
 

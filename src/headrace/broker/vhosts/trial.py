@@ -10,7 +10,7 @@ Bounds: `MOST_BINDINGS` of a trial are shown, `MOST_LOOKED` looked at, and `MOST
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from random import Random
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +20,7 @@ from headrace.broker.queues.delayed import delay_of
 from headrace.broker.queues.errors import AmqpRefusal, access_refused, precondition_failed
 from headrace.broker.vhosts.names import exchange_text
 from headrace.broker.vhosts.publishing import IMPERSONATOR, check_expiration, more_keys
+from headrace.dataclass import dataclass
 from headrace.record.amqp.properties import decode_properties
 
 if TYPE_CHECKING:

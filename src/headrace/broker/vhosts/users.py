@@ -13,12 +13,13 @@ import re
 from base64 import b64decode, b64encode
 from binascii import Error as Base64Error
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from ipaddress import ip_address
 from typing import Any
 
 from headrace.broker.queues.errors import access_refused, not_allowed
 from headrace.broker.vhosts.names import exchange_text, queue_text
+from headrace.dataclass import dataclass
 
 DEFAULT_USER = "guest"
 MAX_USERS = 10_000

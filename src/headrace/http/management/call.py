@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
+from headrace.dataclass import dataclass
 from headrace.http.management.bodies import Body, parse
 from headrace.http.management.errors import missing, not_authorised
 

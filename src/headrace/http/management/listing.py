@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from headrace.dataclass import dataclass
 from headrace.http.management.errors import ApiError, bad_request
 from headrace.http.management.finding import Wanted as Name
 

@@ -10,8 +10,9 @@ than `KEPT_S` says nothing any more.
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from headrace.dataclass import dataclass
 
 if TYPE_CHECKING:
     from headrace.clock import Clock

@@ -15,13 +15,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.broker.open_partitions import open_for_key, open_in_turn
 from headrace.broker.topics import INTERNAL_TOPICS, check_name
 from headrace.broker.traffic import Traffic
+from headrace.dataclass import dataclass
 from headrace.http.problems import Problem
 from headrace.http.v1.events import NO_TIMESTAMP_MS, Incoming
 from headrace.http.v1.idempotency import IdempotencyKeys

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
+from headrace.dataclass import dataclass
 from headrace.http.management import bindings, exchanges, messages, queues
 from headrace.http.management.call import Answer, Call
 from headrace.http.management.errors import ApiError

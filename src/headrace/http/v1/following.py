@@ -18,9 +18,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
+from headrace.dataclass import dataclass
 from headrace.http.v1.pages import Page, Pages
 from headrace.http.v1.position import Position, life_of, position_text
 from headrace.log.errors import OffsetOutOfRange, UnknownTopic

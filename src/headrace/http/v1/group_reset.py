@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 from msgspec import UNSET, Meta, Struct, UnsetType
@@ -30,6 +29,7 @@ from headrace.broker.groups import GroupKind, NewOffset
 from headrace.broker.routes.definition import GROUP_PREFIX
 from headrace.broker.routes.errors import UnknownRoute
 from headrace.broker.routes.positions import Place
+from headrace.dataclass import dataclass
 from headrace.http.problems import Problem
 from headrace.http.v1.access import check_topic_access
 from headrace.http.v1.operations import Ask, Operation, Reply

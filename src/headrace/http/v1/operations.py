@@ -14,13 +14,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import parse_qsl, unquote
 
 import msgspec
 from starlette.routing import BaseRoute, Route
 
+from headrace.dataclass import dataclass
 from headrace.http.authentication import scope_user
 from headrace.http.problems import Problem
 from headrace.http.timing import PATTERN

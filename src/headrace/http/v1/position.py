@@ -14,8 +14,9 @@ from __future__ import annotations
 
 import re
 from base64 import urlsafe_b64encode
-from dataclasses import dataclass
 from uuid import UUID
+
+from headrace.dataclass import dataclass
 
 MAX_PARTITIONS = 256
 

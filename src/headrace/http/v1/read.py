@@ -26,12 +26,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from starlette.datastructures import QueryParams
 
 from headrace.broker.traffic import Traffic
+from headrace.dataclass import dataclass
 from headrace.http.authentication import scope_user
 from headrace.http.problems import Problem
 from headrace.http.v1.access import check_topic_access

@@ -12,11 +12,11 @@ since) means the beginning of the new one: a `reset`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from headrace.broker.routes.errors import InvalidRoute
 from headrace.broker.routes.positions import Place
+from headrace.dataclass import dataclass
 from headrace.http.problems import Problem
 from headrace.http.v1.following import Notice, offsets_at
 from headrace.http.v1.position import MAX_PARTITIONS, BadPosition, Position

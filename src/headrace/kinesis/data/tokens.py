@@ -16,12 +16,13 @@ import asyncio
 import os
 from base64 import b64decode, b64encode
 from binascii import Error as NotBase64
-from dataclasses import dataclass
 from hashlib import blake2b
 from hmac import compare_digest
 from struct import Struct
 from typing import TYPE_CHECKING
 from uuid import UUID
+
+from headrace.dataclass import dataclass
 
 if TYPE_CHECKING:
     from headrace.log.port import Log

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 from uuid import UUID
 
+from headrace.dataclass import dataclass
 from headrace.kinesis.data.pages import read_records
 from headrace.kinesis.data.shared import FORMS
 

@@ -16,9 +16,9 @@ for a torn end. Up to the producers' end the file `producers` is right, or there
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 from uuid import UUID
 
+from headrace.dataclass import dataclass
 from headrace.disk.port import Disk
 from headrace.log.embedded.layout import CHECKPOINT
 from headrace.log.errors import RecoveryFailed

@@ -24,10 +24,11 @@ import errno
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.clock import Clock, Timer
+from headrace.dataclass import dataclass
 from headrace.disk.port import NOT_BEGUN, Disk
 from headrace.log.embedded.files import OpenFiles
 from headrace.log.embedded.journal import BATCH, NO_SPACE, Entry, Journal

@@ -19,10 +19,10 @@ import logging
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
+from headrace.dataclass import dataclass
 from headrace.disk.port import File
 from headrace.log.config_types import MAX_LONG
 from headrace.log.embedded.checkpoint import Row, SyncFailed

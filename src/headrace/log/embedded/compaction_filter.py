@@ -15,8 +15,9 @@ import logging
 from array import array
 from bisect import bisect_left
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from headrace.dataclass import dataclass
 from headrace.disk.port import Buffer
 from headrace.log.embedded.compaction_transactions import TransactionsOnTheWay
 from headrace.log.embedded.offset_map import (

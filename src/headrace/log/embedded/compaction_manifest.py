@@ -16,8 +16,8 @@ for each: base offset 8 · end offset 8 · number 8 · size 8.
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 
+from headrace.dataclass import dataclass
 from headrace.disk.port import Disk
 from headrace.log.embedded.checkpoint import replace_file
 from headrace.log.embedded.files import OpenFiles

@@ -16,8 +16,8 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 
+from headrace.dataclass import dataclass
 from headrace.disk.port import Disk, File
 from headrace.log.embedded.checkpoint import SyncFailed
 from headrace.log.embedded.compaction_filter import SegmentFilter, map_keys

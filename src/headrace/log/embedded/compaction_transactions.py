@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
 
+from headrace.dataclass import dataclass
 from headrace.record.control import ControlType
 
 

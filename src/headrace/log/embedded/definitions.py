@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from uuid import UUID
+
+from headrace.dataclass import dataclass
 
 TABLE = "__headrace_topics"
 TABLE_ID = UUID("68656164-7261-4365-8000-000000000001")  # known before any definition can be read

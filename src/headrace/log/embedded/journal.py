@@ -27,10 +27,10 @@ import errno
 import struct
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 from uuid import UUID
 
+from headrace.dataclass import dataclass
 from headrace.disk.port import DirectFile, Disk, File
 from headrace.log.embedded.layout import JOURNAL
 from headrace.log.errors import RecoveryFailed

@@ -5,10 +5,11 @@ from __future__ import annotations
 import logging
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING
 from uuid import UUID
 
+from headrace.dataclass import dataclass
 from headrace.disk.port import Disk
 from headrace.log.embedded.checkpoint import Checkpoint, Row
 from headrace.log.embedded.compaction_manifest import NONE, Manifest, problem_with, read_manifest, sweep

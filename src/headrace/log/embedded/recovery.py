@@ -15,8 +15,9 @@ is started again. All that is kept is synced before the journal may be used agai
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from headrace.dataclass import dataclass
 from headrace.disk.port import Disk
 from headrace.log.embedded.checkpoint import Row
 from headrace.log.embedded.compaction_manifest import NONE, Manifest

@@ -12,11 +12,11 @@ for bytes that are cut short, the whole readers also for bytes that are left ove
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from struct import Struct
 from struct import error as StructError
 from typing import Any
 
+from headrace.dataclass import dataclass
 from headrace.record.amqp.tables import MalformedTable, Table, decode_table, encode_table
 
 CONTENT_TYPE = 1 << 15

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
 
 from headrace.broker.groups.countdown import Countdown
 from headrace.broker.groups.errors import GroupError
 from headrace.broker.groups.group import MemberDescription
 from headrace.broker.groups.records import MemberRow
 from headrace.broker.groups.settings import OVERHEAD_BYTES
+from headrace.dataclass import dataclass
 
 Protocols = tuple[tuple[str, bytes], ...]  # name and opaque metadata, the preferred one first
 

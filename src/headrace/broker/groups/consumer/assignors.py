@@ -7,10 +7,10 @@ it returns what everybody should have. Racks are not looked at: one node is one 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from uuid import UUID
 
 from headrace.broker.groups.consumer.member import Target
+from headrace.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ again). `step` says what it cost, so that whoever matches many names can make a 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from headrace.broker.groups.consumer.character_sets import WORD
 from headrace.broker.groups.consumer.pattern_syntax import (
@@ -24,6 +24,7 @@ from headrace.broker.groups.consumer.pattern_syntax import (
     Sequence,
     parse,
 )
+from headrace.dataclass import dataclass
 
 MAX_PROGRAM = 4000
 MAX_REMEMBERED = 50_000

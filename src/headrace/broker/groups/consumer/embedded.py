@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from headrace.broker.groups.subscription import MalformedSubscription
+from headrace.dataclass import dataclass
 
 NEWEST_VERSION = 3
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from base64 import urlsafe_b64encode
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Protocol
 from uuid import UUID
 
@@ -14,6 +13,7 @@ from headrace.broker.groups.group import Group
 from headrace.broker.groups.store import GroupStore
 from headrace.broker.groups.topic_catalog import TopicCatalog
 from headrace.clock import Clock
+from headrace.dataclass import dataclass
 
 
 class ConsumerServerSettings(Protocol):

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from uuid import UUID
 
@@ -26,6 +25,7 @@ from headrace.broker.groups.errors import (
 )
 from headrace.broker.groups.group import Committer, GroupKind
 from headrace.clock import Clock
+from headrace.dataclass import dataclass
 
 MEMBER_EPOCHS_SINCE = 9  # the version of OffsetCommit that knows them
 _NOTHING: Target = {}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from headrace.broker.groups.consumer.change import Change
 from headrace.broker.groups.consumer.environment import Environment
@@ -39,6 +39,7 @@ from headrace.broker.groups.errors import (
     UnsupportedAssignor,
     UnsupportedVersion,
 )
+from headrace.dataclass import dataclass
 
 logger = logging.getLogger(__name__)
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import IntEnum
 from uuid import UUID
 
 from headrace.broker.groups.settings import OVERHEAD_BYTES
+from headrace.dataclass import dataclass
 
 Target = Mapping[UUID, frozenset[int]]
 """Topic → partitions that a member should have."""

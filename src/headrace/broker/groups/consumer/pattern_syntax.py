@@ -10,7 +10,6 @@ large.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum, auto
 
 from headrace.broker.groups.consumer.character_sets import (
@@ -22,6 +21,7 @@ from headrace.broker.groups.consumer.character_sets import (
     folded,
     unicode_class,
 )
+from headrace.dataclass import dataclass
 
 MAX_DEPTH = 100  # of groups within groups
 MAX_REPEAT = 1000  # RE2's

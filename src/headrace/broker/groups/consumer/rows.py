@@ -16,12 +16,12 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable
-from dataclasses import dataclass
 from uuid import UUID
 
 from headrace.broker.groups.consumer.member import Assigned, ClassicSide, Member, MemberState, Target
 from headrace.broker.groups.records import RowTooLarge
 from headrace.broker.row_fields import MalformedRow, RowReader, uvarint
+from headrace.dataclass import dataclass
 
 _INT16 = struct.Struct(">h")
 _INT32 = struct.Struct(">i")

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 from headrace.broker.group_configs import GroupConfigs
 from headrace.broker.groups.coordinator import GroupCoordinator
@@ -49,6 +48,7 @@ from headrace.broker.groups.share.state_store import StateStore
 from headrace.broker.settings import Settings
 from headrace.broker.topics import NewTopic, Topics
 from headrace.clock import Clock
+from headrace.dataclass import dataclass
 from headrace.log.errors import InvalidName, LogError, TopicExists, UnknownTopic
 from headrace.log.port import Log, Topic
 

@@ -14,10 +14,11 @@ A copy is the record's key, value and headers, and behind them, all as text,
 from __future__ import annotations
 
 from collections.abc import Awaitable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from headrace.broker.groups.share.runs import Cause, Run
 from headrace.broker.groups.share.state_rows import Place
+from headrace.dataclass import dataclass
 from headrace.log.errors import OffsetOutOfRange, StorageError
 from headrace.log.port import Buffer, Partition
 from headrace.record import BatchError, BatchHeader, Event, Record, batches, decode_batch

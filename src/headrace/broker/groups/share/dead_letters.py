@@ -13,12 +13,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterator
-from dataclasses import dataclass
 
 from headrace.broker.groups.share.dead_letter_records import Found, find
 from headrace.broker.groups.share.partition import SharePartition
 from headrace.broker.groups.share.state_store import StateStore
 from headrace.clock import Clock, Timer
+from headrace.dataclass import dataclass
 from headrace.log.errors import BatchTooLarge, LogError
 from headrace.log.port import Append, Log, Topic
 from headrace.record import encode_batch

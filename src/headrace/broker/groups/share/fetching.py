@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 from headrace.broker.groups.errors import GroupError
 from headrace.broker.groups.share.partition import SharePartition, Taken
@@ -18,6 +17,7 @@ from headrace.broker.groups.share.sessions import ShareSession, TopicPartition
 from headrace.broker.groups.share.state_rows import Place
 from headrace.broker.groups.share.state_store import StateStore
 from headrace.clock import Clock
+from headrace.dataclass import dataclass
 from headrace.log.errors import LogError, UnknownTopic
 
 Refusal = Exception

@@ -8,7 +8,7 @@ give up first (KIP-932). A member that is silent for `share.session.timeout.ms` 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from uuid import UUID
 
 from headrace.broker.groups.budget import Budget, size_of_name
@@ -18,6 +18,7 @@ from headrace.broker.groups.group import Committer, GroupKind
 from headrace.broker.groups.share.assignor import Assignment, TopicPartition, assign
 from headrace.broker.groups.share.member_rows import MemberRow
 from headrace.clock import Clock
+from headrace.dataclass import dataclass
 from headrace.log.port import Topic
 
 ASSIGNOR = "simple"

@@ -8,10 +8,10 @@ Assignments have no rows: they follow from these.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from struct import Struct
 
 from headrace.broker.row_fields import uvarint
+from headrace.dataclass import dataclass
 from headrace.record.varint import read_unsigned_varint
 
 MEMBER, GROUP = 10, 11

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 from uuid import UUID
 
@@ -14,6 +13,7 @@ from headrace.broker.groups.share.partitions import SharePartitions
 from headrace.broker.groups.share.state_rows import Place
 from headrace.broker.groups.share.state_store import StateStore
 from headrace.broker.topics import Topics
+from headrace.dataclass import dataclass
 from headrace.log.errors import LogError, UnknownTopic
 from headrace.log.port import Topic
 

@@ -9,7 +9,6 @@ the log has grown, a record was released, or the window has room again.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass
 
 from headrace.broker.groups.countdown import Countdown
 from headrace.broker.groups.share.reading import found_in, read_to, with_records
@@ -18,6 +17,7 @@ from headrace.broker.groups.share.state_rows import Place, State, encode_state
 from headrace.broker.groups.share.state_store import StateStore
 from headrace.broker.groups.share.window import Window
 from headrace.clock import Clock
+from headrace.dataclass import dataclass
 from headrace.log.errors import OffsetOutOfRange
 from headrace.log.port import Buffer, Partition
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from enum import IntEnum
+
+from headrace.dataclass import dataclass
 
 _NOBODY = ""
 

@@ -8,10 +8,11 @@ it; ending it releases what the member still holds, and so does the loss of the 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from uuid import UUID
 
 from headrace.broker.groups.errors import GroupError
+from headrace.dataclass import dataclass
 
 FIRST_EPOCH = 0
 FINAL_EPOCH = -1

@@ -14,11 +14,11 @@ Why a record waits for its copy (ARCHIVING) is our own tagged field of a run, wi
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from struct import Struct
 from uuid import UUID
 
 from headrace.broker.groups.share.runs import Cause, RecordState, Run
+from headrace.dataclass import dataclass
 from headrace.record.varint import read_unsigned_varint, write_unsigned_varint
 
 _KEY_TYPE = Struct(">h")

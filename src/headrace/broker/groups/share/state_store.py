@@ -12,11 +12,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 from headrace.broker.groups.errors import StorageFailed
 from headrace.broker.groups.share.state_rows import MalformedState, Place, State, decode_key, decode_state, encode_key
+from headrace.dataclass import dataclass
 from headrace.log.errors import LogError
 from headrace.log.port import Append, Lease, Log
 

@@ -6,13 +6,14 @@ definition is put back as it was shown, with `HIDDEN` in the secret's place, the
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from ipaddress import ip_address
 from typing import ClassVar
 
 from headrace.broker.routes.ends.end import End, Json
 from headrace.broker.routes.ends.parsing import check_members, flag, integer, number, text
 from headrace.broker.routes.errors import InvalidRoute
+from headrace.dataclass import dataclass
 
 LEAST_MTU, DEFAULT_MTU, MOST_MTU = 256, 1400, 65_507  # bytes of a datagram, without the headers of UDP and IP
 DEFAULT_HEARTBEAT_MS = 1000

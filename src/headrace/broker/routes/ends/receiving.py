@@ -16,13 +16,14 @@ from __future__ import annotations
 import re
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import ClassVar
 
 from headrace.broker.routes.ends.end import End, Json
 from headrace.broker.routes.ends.parsing import check_members, integer, number, one_of, text, texts
 from headrace.broker.routes.ends.secrets import MAX_SECRETS, Secret, secret_bytes
 from headrace.broker.routes.errors import InvalidRoute, RouteConflict
+from headrace.dataclass import dataclass
 
 SCHEMES = ("standard", "github", "stripe", "slack", "hmac", "token", "none")
 ALGORITHMS = ("sha256", "sha512", "sha384", "sha1")

@@ -9,11 +9,11 @@ import base64
 import binascii
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from headrace.broker.routes.ends.end import Json
 from headrace.broker.routes.ends.parsing import check_members, integer, text
 from headrace.broker.routes.errors import InvalidRoute
+from headrace.dataclass import dataclass
 
 PREFIX = "whsec_"
 LEAST_BYTES, MOST_BYTES = 24, 64

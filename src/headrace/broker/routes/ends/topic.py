@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from headrace.broker.routes.ends.end import Json
 from headrace.broker.routes.ends.parsing import check_members, flag, one_of, topic_name
+from headrace.dataclass import dataclass
 
 BY_KEY, SAME = "key", "same"
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import ClassVar
 
 from headrace.broker.routes.ends.end import End, Json
 from headrace.broker.routes.ends.parsing import check_members, integer, member_object, number, one_of, text, texts
 from headrace.broker.routes.ends.secrets import MAX_SECRETS, Secret, secrets_of
 from headrace.broker.routes.errors import InvalidRoute, RouteConflict
+from headrace.dataclass import dataclass
 
 MAX_URL = 2000
 MAX_HEADERS = 32

@@ -19,12 +19,13 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import ClassVar
 
 from headrace.broker.routes.ends.end import End, Json
 from headrace.broker.routes.ends.parsing import check_members, flag, integer, one_of, text, texts
 from headrace.broker.routes.errors import InvalidRoute
+from headrace.dataclass import dataclass
 
 HIGH_WATER_MARK = 1000  # ZeroMQ's own
 LARGEST_HIGH_WATER_MARK = 1_000_000

@@ -9,12 +9,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, TypeVar
 from uuid import UUID
 
+from headrace.dataclass import dataclass
 from headrace.disk.port import Buffer
 from headrace.log.embedded.archive.archiver import Archiver
 from headrace.log.embedded.archive.catalog import Catalog, Place, Rows

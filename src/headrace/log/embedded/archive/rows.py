@@ -12,10 +12,11 @@ keeps two attempts at the same segment apart, in the table and in the store.
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import IntEnum
 from uuid import UUID
 
+from headrace.dataclass import dataclass
 from headrace.log.embedded.layout import TOPICS, topic_folder
 from headrace.log.errors import RecoveryFailed
 

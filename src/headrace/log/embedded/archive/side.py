@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from headrace.dataclass import dataclass
 from headrace.disk.port import Buffer
 from headrace.log.embedded.index import ENTRY_BYTES, SparseIndex
 from headrace.log.errors import StorageError
