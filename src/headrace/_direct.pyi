@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+def in_memory(fd: int, position: int, size: int) -> bool: ...
+
 class DirectWriter:
     ready: int
     busy: bool

@@ -405,3 +405,22 @@ def test_a_topic_of_a_billion_partitions_is_refused(server, connect):
     answer = ask(connect(), header(CREATE_TOPICS, 2) + body)
     code = struct.unpack_from(">h", answer, 4 + 4 + 2 + len("too-many"))[0]
     assert code == POLICY_VIOLATION
+
+
+def test_what_is_asked_for_behind_a_large_fetch_comes_behind_it(topic, connect):
+    """By a reader that takes its time: the answer is still being sent from the file when the others are there."""
+    link = connect(receive_buffer_bytes=16 * 1024)
+    versions = header(API_VERSIONS, 0)
+    link.sendall(
+        (frame(fetch_request(topic, 4_000_000)) + frame(versions)) * 3 + frame(b"\x00\x12\x00\x00\x00\x00\x00\x09\xff\xff")
+    )
+    answers = []
+    for _ in range(7):
+        (size,) = struct.unpack(">i", receive(link, 4))
+        answers.append(receive(link, size))
+    assert answers[0] == answers[2] == answers[4]
+    assert answers[1] == answers[3] == answers[5]
+    assert answers[6][:4] == b"\x00\x00\x00\x09"
+    assert 3_000_000 < len(answers[0]) <= 4_100_000
+    value = random.Random(1).randbytes(500_000)
+    assert answers[0].count(value) == 7

@@ -216,3 +216,35 @@ async def test_the_folder_says_how_large_it_is(tmp_path: Path) -> None:
     assert info.path == str(tmp_path)
     assert 0 < info.usable_bytes <= info.total_bytes
     await log.close()
+
+
+@on_loop
+async def test_a_part_of_a_file_is_what_a_read_returns(tmp_path: Path) -> None:
+    """Wherever there is one."""
+    noise = Random(5)
+    log = _open(tmp_path)
+    await log.create_topic("t", 1, {"segment.bytes": "1500000"})
+    partition = log.partition("t", 0)
+    assert partition is not None
+    while partition.end_offset < 6000:
+        partition.append(_batch(*(noise.randbytes(noise.choice((10, 300, 2000, 40_000))) for _ in range(noise.randint(1, 8)))))
+    await log.synced()
+    found = 0
+    for _ in range(400):
+        offset, most = noise.randrange(6000), noise.choice((131_072, 200_000, 500_000, 1 << 20))
+        part = partition.part(offset, most)
+        if part is None:
+            continue
+        found += 1
+        data = partition.read(offset, most)
+        if isinstance(data, Awaitable):
+            data = await data
+        assert len(part) <= most
+        assert part.read() == bytes(data)[: len(part)]
+        assert sum(len(view) for _, view in batches(part.read())) == len(part)
+        assert len(part) > most - 45_000 * 8 or len(part) == len(data)
+    assert found > 200
+    assert partition.part(6000, 1 << 20) is None or partition.end_offset > 6000
+    assert partition.part(-1, 1 << 20) is None
+    assert partition.part(0, 1000) is None
+    await log.close()

@@ -28,6 +28,9 @@ class MemoryFile:
     def read(self, position: int, size: int) -> bytes:
         return bytes(self._content[position : position + size])  # no view: while one is held the content can't grow
 
+    def part_in_memory(self, position: int, size: int) -> None:
+        return None
+
     def read_cached(self, position: int, size: int) -> bytes:
         return self.read(position, size)
 

@@ -8,11 +8,33 @@ one (`headrace.testing.disk`) makes the worst of it.
 from __future__ import annotations
 
 import errno
+import os
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
 Buffer = bytes | bytearray | memoryview
 NOT_BEGUN = (errno.EINVAL, errno.EOPNOTSUPP, errno.ENOSYS)  # of a direct write: nothing was written
+
+
+class FilePart:
+    """Bytes of a file that the kernel can send by itself: they are in memory, and do not change any more. It has a descriptor
+    of its own, so the file may be closed or removed meanwhile."""
+
+    __slots__ = ("_size", "fd", "position")
+
+    def __init__(self, fd: int, position: int, size: int) -> None:
+        self.fd = fd
+        self.position = position
+        self._size = size
+
+    def __len__(self) -> int:
+        return self._size
+
+    def read(self) -> bytes:
+        return os.pread(self.fd, self._size, self.position)
+
+    def __del__(self) -> None:
+        os.close(self.fd)
 
 
 class File(Protocol):
@@ -30,6 +52,10 @@ class File(Protocol):
 
     def read(self, position: int, size: int) -> bytes:
         """Up to `size` bytes; fewer only at the end of the file."""
+        ...
+
+    def part_in_memory(self, position: int, size: int) -> FilePart | None:
+        """None where the device would have to be asked, or there is no such thing."""
         ...
 
     def read_cached(self, position: int, size: int) -> bytes | bytearray | None:

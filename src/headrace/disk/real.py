@@ -9,7 +9,7 @@ import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from headrace.disk.port import Buffer, DirectFile, FolderLocked
+from headrace.disk.port import Buffer, DirectFile, FilePart, FolderLocked
 
 _NOWAIT = getattr(os, "RWF_NOWAIT", 0)
 _DSYNC = getattr(os, "RWF_DSYNC", 0)
@@ -31,6 +31,19 @@ read_nowait: Callable[[int, int, int], bytes | bytearray | None] = _read_nowait
 if not os.environ.get("HEADRACE_PURE"):
     try:
         from headrace._speed import read_nowait
+    except ImportError:
+        pass
+
+
+def _unknown(fd: int, position: int, size: int) -> bool:
+    """Nobody can tell."""
+    return False
+
+
+in_memory: Callable[[int, int, int], bool] = _unknown
+if not os.environ.get("HEADRACE_PURE"):
+    try:
+        from headrace._direct import in_memory
     except ImportError:
         pass
 
@@ -96,6 +109,12 @@ class RealFile:
                 raise
             self._nowait = False  # this file system can't tell; its reads are taken as quick (tmpfs, overlay)
             return os.pread(self.fd, size, position)
+
+    def part_in_memory(self, position: int, size: int) -> FilePart | None:
+        try:
+            return FilePart(os.dup(self.fd), position, size) if in_memory(self.fd, position, size) else None
+        except OSError:  # the kernel can't tell, or there are too many descriptors
+            return None
 
     def drop_cached(self, position: int) -> None:
         if hasattr(os, "posix_fadvise"):  # a part of a page would stay

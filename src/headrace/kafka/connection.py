@@ -5,7 +5,8 @@ what is left of a frame is copied to a buffer of the connection's own. That one 
 was announced, and never beyond the frame.
 
 Answering. Requests are handled as they come; an answer that must wait (for the disk, for data, for a group) takes a slot, and
-later answers queue behind it. Fetch is handled only when no answer is waiting, because its answer may be large.
+later answers queue behind it. Fetch is handled only when no answer is waiting, because its answer may be large. What the
+kernel can send by itself goes past the transport (`file_sending`).
 
 Bounds, and what happens there: a frame above `socket.request.max.bytes` closes the connection, and one that is no Produce above
 `MAX_OTHER_BYTES` too, because decoding costs many times its size. `MAX_WAITING` answers in slots,
@@ -25,9 +26,11 @@ from typing import TYPE_CHECKING, cast
 from headrace.kafka.api import fetch, produce
 from headrace.kafka.codec.headers import skip_header_tags
 from headrace.kafka.codec.wire import MalformedMessage
+from headrace.kafka.file_sending import FileSender
 from headrace.kafka.messages import MESSAGES
 from headrace.kafka.requests import handle_request
 from headrace.kafka.throttle import Throttle
+from headrace.log.port import Buffer, FilePart
 from headrace.record import MalformedRequest, parse_sole_batch
 from headrace.times import Times
 
@@ -44,7 +47,7 @@ _PRODUCE, _FETCH = 0, 1
 (_PRODUCE_FIRST, _PRODUCE_LAST), _PRODUCE_FLEXIBLE = MESSAGES[_PRODUCE].versions, 9
 (_FETCH_FIRST, _FETCH_LAST), _FETCH_FLEXIBLE = MESSAGES[_FETCH].versions, 12
 
-Piece = bytes | bytearray | memoryview
+Piece = Buffer | FilePart
 
 
 class Slot:
@@ -74,6 +77,8 @@ class KafkaConnection(asyncio.BufferedProtocol):
         self._filled = 0
         self._held = False  # whole frames wait in `_own`
         self._slots: deque[Slot] = deque()
+        self._files: FileSender | None = None  # from the first answer on that needs it
+        self._ends = False  # when everything is sent
         self._peer_reads = True
         self._paused = False
         self.throttle: Throttle | None = None  # only while there are quotas for clients
@@ -105,6 +110,8 @@ class KafkaConnection(asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
+        if self._files is not None:
+            self._files.close()
         self.listener.forget(self)
         self._drop_own()
         if self.throttle is not None:
@@ -350,10 +357,8 @@ class KafkaConnection(asyncio.BufferedProtocol):
                 slot = Slot(self._times, self.last_active)
                 slot.pieces = pieces
                 slots.append(slot)
-            elif len(pieces) == 1:
-                transport.write(pieces[0])
             else:
-                transport.writelines(pieces)
+                self._write(transport, pieces)
             return
         slot.pieces = pieces
         slot.times.add(self.listener.now() - slot.began)
@@ -362,12 +367,37 @@ class KafkaConnection(asyncio.BufferedProtocol):
         while slots and slots[0].pieces is not None:
             ready = slots.popleft().pieces
             assert ready is not None
-            if len(ready) == 1:
-                transport.write(ready[0])
-            else:
-                transport.writelines(ready)
+            self._write(transport, ready)
         if self._paused or self._held:
             self.go_on()
+
+    def _write(self, transport: asyncio.Transport, pieces: Sequence[Piece]) -> None:
+        files = self._files
+        if files is not None and files.busy:
+            files.send(pieces)
+        elif len(pieces) == 1:
+            transport.write(pieces[0])  # type: ignore[arg-type]
+        elif any(isinstance(piece, FilePart) for piece in pieces):
+            self._send_files(transport, pieces)
+        else:
+            transport.writelines(pieces)  # type: ignore[arg-type]
+
+    def _send_files(self, transport: asyncio.Transport, pieces: Sequence[Piece]) -> None:
+        if transport.get_write_buffer_size() or transport.is_closing():
+            transport.writelines(_without_files(pieces))
+            return
+        files = self._files
+        if files is None:
+            files = self._files = FileSender(transport.get_extra_info("socket").fileno(), self._files_gone, self.close)
+        files.send(pieces)
+        if files.busy:
+            self.pause_writing()
+
+    def _files_gone(self) -> None:
+        if self._ends and self._transport is not None:
+            self._transport.close()
+        else:
+            self.resume_writing()
 
     @property
     def in_mid_frame(self) -> bool:
@@ -390,5 +420,11 @@ class KafkaConnection(asyncio.BufferedProtocol):
 
     def close_gently(self) -> None:
         """Sends what is written, then closes."""
-        if self._transport is not None:
+        if self._files is not None and self._files.busy:
+            self._ends = True
+        elif self._transport is not None:
             self._transport.close()
+
+
+def _without_files(pieces: Sequence[Piece]) -> list[Buffer]:
+    return [piece.read() if isinstance(piece, FilePart) else piece for piece in pieces]

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Protocol
 from uuid import UUID
 
 from headrace.dataclass import dataclass
+from headrace.disk.port import FilePart as FilePart
 from headrace.log.errors import StorageError
 from headrace.times import Times
 
@@ -86,6 +87,7 @@ class Upkeep:
 
 
 Buffer = bytes | bytearray | memoryview
+PART_BYTES = 128 * 1024
 Changed = Callable[[], None]
 Synced = Callable[[Exception | None], None]
 
@@ -163,6 +165,11 @@ class Partition(Protocol):
         """Whole batches from the one that holds `offset` up to the high watermark; an awaitable when the disk must be asked.
         With `at_least_one` a first batch larger than `max_bytes` is returned all the same, so that a reader moves on; with
         `committed` nothing at or behind the last stable offset is."""
+        ...
+
+    def part(self, offset: int, max_bytes: int, *, committed: bool = False) -> FilePart | None:
+        """What `read` would return, as a part of a file that can be sent without reading it. None where `read` is the way:
+        always for less than `PART_BYTES`."""
         ...
 
     def readable_bytes(self, offset: int, max_bytes: int) -> int:

@@ -122,6 +122,9 @@ class SimulatedFile:
         self._check()
         return bytes(self._inode.current[position : position + size])
 
+    def part_in_memory(self, position: int, size: int) -> None:
+        return None
+
     def read_cached(self, position: int, size: int) -> bytes | None:
         return self.read(position, size)
 

@@ -22,14 +22,15 @@ from headrace.kafka.codec.errors import ErrorCode
 from headrace.kafka.errors import code_of
 from headrace.kafka.fetch_sessions import FINAL_EPOCH, FIRST_EPOCH, Session, TopicKey, Wanted
 from headrace.log.errors import LogError
-from headrace.log.port import Buffer, Partition
+from headrace.log.port import PART_BYTES, Buffer, FilePart, Partition
 from headrace.record.twin import encode_fetch_response, parse_fetch
 
 if TYPE_CHECKING:
     from headrace.kafka.connection import KafkaConnection, Slot
     from headrace.kafka.throttle import Ticket
 
-Part = tuple[int, int, int, int, int, list[tuple[int, int]] | None, Buffer]
+Data = Buffer | FilePart
+Part = tuple[int, int, int, int, int, list[tuple[int, int]] | None, Data]
 
 _READ_COMMITTED = 1
 _TOPIC_IDS_SINCE = 13
@@ -191,16 +192,11 @@ class _Request:
                 parts.append((want, _refused(want, partition)))
                 continue
             error: int = _epoch_error(partition, want)
-            data: Buffer | Awaitable[Buffer] = b""
+            data: Data | Awaitable[Buffer] = b""
             if not error:
                 try:
                     if nothing_yet or left > 0:
-                        data = partition.read(
-                            want.offset,
-                            min(want.max_bytes, left),
-                            at_least_one=nothing_yet,
-                            committed=self._read_committed,
-                        )
+                        data = self._read(partition, want, left, nothing_yet)
                 except LogError as refused:
                     error = code_of(refused)
             if error:
@@ -223,6 +219,14 @@ class _Request:
         else:
             self._send([(want, part) for want, part in parts if len(part) == 7], slot)
 
+    def _read(self, partition: Partition, want: Wanted, left: int, at_least_one: bool) -> Data | Awaitable[Buffer]:
+        most = min(want.max_bytes, left)
+        if most >= PART_BYTES:
+            part = partition.part(want.offset, most, committed=self._read_committed)
+            if part is not None:
+                return part
+        return partition.read(want.offset, most, at_least_one=at_least_one, committed=self._read_committed)
+
     async def _answer_later(self, parts: list[tuple[Wanted, Part | tuple[Partition, Awaitable[Buffer]]]], slot: Slot) -> None:
         ready: list[tuple[Wanted, Part]] = []
         loop = asyncio.get_running_loop()
@@ -242,7 +246,7 @@ class _Request:
                 ready.append((want, _refused(want, ErrorCode.KAFKA_STORAGE_ERROR)))
         self._send(ready, slot)
 
-    def _part(self, want: Wanted, partition: Partition, data: Buffer) -> Part:
+    def _part(self, want: Wanted, partition: Partition, data: Data) -> Part:
         if len(data):
             self.connection.listener.traffic.bytes_out[partition.topic] += len(data)
         watermark = partition.high_watermark
@@ -276,7 +280,8 @@ class _Request:
         if session is not None and len(session.wanted) > 1:
             session.rotate(served)
         session_id = session.session_id if session is not None else 0
-        answer = encode_fetch_response(self._version, self.correlation, 0, session_id, throttle_ms, topics)
+        # The encoder asks records how long they are, and passes them on: of a file it wants no more.
+        answer = encode_fetch_response(self._version, self.correlation, 0, session_id, throttle_ms, topics)  # type: ignore[arg-type]
         self.connection.respond(answer, slot)
 
     def _send_nothing(self, throttle_ms: int, slot: Slot | None) -> None:
@@ -301,9 +306,11 @@ async def _until(data: Awaitable[Buffer], seconds: float) -> Buffer:
         return b""
 
 
-def _end_of(data: Buffer, stable: int) -> int:
+def _end_of(data: Data, stable: int) -> int:
     """Behind which offset nothing of these batches lies. Walking over all of them is not worth it for a small answer, nor for
     a large one: what the reader is told too much of aborted transactions it does not use."""
+    if isinstance(data, FilePart):
+        return stable
     position, size = 0, len(data)
     for _ in range(_MOST_WALKED):
         following = position + 12 + int.from_bytes(data[position + 8 : position + 12], "big")

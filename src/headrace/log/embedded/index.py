@@ -54,6 +54,11 @@ class SparseIndex:
         number = bisect_left(self._timestamps, timestamp_ms) - 1  # they never fall: each is the largest so far
         return self.entry(number)[:2] if number >= 0 else (0, 0)
 
+    def before_position(self, position: int) -> int:
+        """The last indexed batch that begins at or before this position."""
+        number = bisect_right(self._places, position, key=lambda place: place & _LOW) - 1
+        return self._places[number] & _LOW if number >= 0 else 0
+
     def position_from(self, position: int) -> int | None:
         """The first indexed batch that begins at or behind this position."""
         number = bisect_left(self._places, position, key=lambda place: place & _LOW)

@@ -137,6 +137,26 @@ class Segment:
         first = batch_size(view)
         return view[:first] if first <= len(view) else read_at(position + start, min(first, limit - position - start))
 
+    def part(self, read_at: ReadAt, offset: int, max_bytes: int, limit: int) -> tuple[int, int] | None:
+        """Where the batches begin that `read` would return, and how many bytes they are, found with little reading. None when
+        that is not so easy to tell."""
+        relative, position = self.index.before_offset(offset - self.base_offset)
+        entry_offset = self.base_offset + relative
+        data = read_at(position, min(limit - position, HEADER_BYTES if entry_offset == offset else _LOOK_BYTES))
+        if len(data) < HEADER_BYTES or int.from_bytes(data[:8], "big") != entry_offset:
+            return None
+        start = find_offset(data, offset) if entry_offset != offset else 0
+        if start < 0:
+            return None
+        begin = position + start
+        end = min(begin + max_bytes, limit)
+        if end < limit:
+            near = self.index.before_position(end)
+            if near <= begin:
+                return None
+            end = near + (whole_batches(read_at(near, end - near)) if end - near <= _LOOK_BYTES else 0)
+        return begin, end - begin
+
     def batches(self, position: int, end: int, expected: int = -1) -> Iterator[Found]:
         """Every batch from a position on; stops before the first one that is not whole, sound and next in line."""
         if position >= end:

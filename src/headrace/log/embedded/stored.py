@@ -13,7 +13,7 @@ from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from headrace.disk.port import Buffer
+from headrace.disk.port import Buffer, FilePart
 from headrace.log.embedded import compaction_manifest, describing, times
 from headrace.log.embedded.admission import is_picky, plain_bytes
 from headrace.log.embedded.layout import index_of
@@ -25,7 +25,7 @@ from headrace.log.errors import (
     OffsetOutOfRange,
     StorageError,
 )
-from headrace.log.port import ActiveProducer, Changed, OpenTransaction, StoredSegment, TimedOffset
+from headrace.log.port import PART_BYTES, ActiveProducer, Changed, OpenTransaction, StoredSegment, TimedOffset
 from headrace.log.topic_config import TopicConfig
 
 if TYPE_CHECKING:
@@ -192,6 +192,22 @@ class StoredPartition:
             raise OffsetOutOfRange(f"offset {offset} was just removed by retention") from error
         except OSError as error:
             raise self.log.storage_error(error) from error
+
+    def part(self, offset: int, max_bytes: int, *, committed: bool = False) -> FilePart | None:
+        if not self.start_offset <= offset < self.high_watermark or self.broken:
+            return None
+        number = bisect_right(self.bases, offset) - 1
+        if number < 0 or (committed and self.last_stable_offset < self.high_watermark):
+            return None
+        segment = self.segments[number]
+        limit = self.readable[1] if segment is self.readable[0] else segment.size
+        try:
+            found = segment.part(CachedReads(segment), offset, max_bytes, limit)
+            if found is None or found[1] < PART_BYTES:
+                return None
+            return segment.file().part_in_memory(*found)
+        except (WouldWait, OSError):
+            return None
 
     def _read_later(self, number: int, offset: int, max_bytes: int, at_least_one: bool) -> Awaitable[Buffer]:
         readable, end = self.readable
