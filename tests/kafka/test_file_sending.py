@@ -98,8 +98,9 @@ async def test_a_peer_that_goes_is_told_once_and_its_files_are_closed(tmp_path: 
         ends.peer.close()
     ends.sender.send([b"head", ends.part(0, 3_000_000)])
     ends.peer.close()
-    while not ends.told:
-        await asyncio.sleep(0.01)
+    for _ in range(1000):
+        if not ends.told:
+            await asyncio.sleep(0.01)
     assert ends.told == ["failed"]
     assert not ends.sender.busy
     assert len(os.listdir("/proc/self/fd")) == before - 2  # the peer's and the sender's are gone
