@@ -37,7 +37,10 @@ class Ends:
         self.here.setblocking(False)
         self.peer.setblocking(False)
         self.told: list[str] = []
-        self.sender = FileSender(self.here.fileno(), lambda: self.told.append("gone"), lambda: self.told.append("failed"))
+        self.sender = self.new_sender()
+
+    def new_sender(self) -> FileSender:
+        return FileSender(self.here.fileno(), lambda: self.told.append("gone"), lambda: self.told.append("failed"))
 
     def part(self, position: int, size: int) -> FilePart:
         return FilePart(os.open(self.file, os.O_RDONLY), position, size)
@@ -57,9 +60,11 @@ class Ends:
 @on_a_loop
 async def test_what_fits_is_gone_at_once(tmp_path: Path) -> None:
     ends = Ends(tmp_path)
+    before = len(os.listdir("/proc/self/fd"))
     ends.sender.send([b"head", ends.part(10, 5000), b"tail"])
     assert not ends.sender.busy
     assert not ends.told
+    assert len(os.listdir("/proc/self/fd")) == before - 1
     assert await ends.receive(5008) == b"head" + CONTENT[10:5010] + b"tail"
     ends.close()
 
@@ -74,7 +79,7 @@ async def test_a_slow_reader_gets_everything_in_order(tmp_path: Path) -> None:
     assert await ends.receive(len(wanted)) == wanted
     assert ends.told == ["gone"]
     assert not ends.sender.busy
-    ends.sender.send([b"next", ends.part(0, 2_500_000)])
+    ends.new_sender().send([b"next", ends.part(0, 2_500_000)])
     assert await ends.receive(2_500_004) == b"next" + CONTENT[:2_500_000]
     assert ends.told == ["gone", "gone"]
     ends.close()

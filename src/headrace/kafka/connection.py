@@ -77,7 +77,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
         self._filled = 0
         self._held = False  # whole frames wait in `_own`
         self._slots: deque[Slot] = deque()
-        self._files: FileSender | None = None  # from the first answer on that needs it
+        self._files: FileSender | None = None  # while it sends
         self._ends = False  # when everything is sent
         self._peer_reads = True
         self._paused = False
@@ -372,9 +372,10 @@ class KafkaConnection(asyncio.BufferedProtocol):
             self.go_on()
 
     def _write(self, transport: asyncio.Transport, pieces: Sequence[Piece]) -> None:
-        files = self._files
-        if files is not None and files.busy:
-            files.send(pieces)
+        if self._files is not None:
+            self._files.send(pieces)
+        elif self._transport is None:  # it has failed at an answer before this one
+            return
         elif len(pieces) == 1:
             transport.write(pieces[0])  # type: ignore[arg-type]
         elif any(isinstance(piece, FilePart) for piece in pieces):
@@ -383,17 +384,20 @@ class KafkaConnection(asyncio.BufferedProtocol):
             transport.writelines(pieces)  # type: ignore[arg-type]
 
     def _send_files(self, transport: asyncio.Transport, pieces: Sequence[Piece]) -> None:
-        if transport.get_write_buffer_size() or transport.is_closing():
+        try:
+            if transport.get_write_buffer_size() or transport.is_closing():
+                raise BlockingIOError
+            files = FileSender(transport.get_extra_info("socket").fileno(), self._files_gone, self.close)
+        except OSError:  # not now: as if there were no files
             transport.writelines(_without_files(pieces))
             return
-        files = self._files
-        if files is None:
-            files = self._files = FileSender(transport.get_extra_info("socket").fileno(), self._files_gone, self.close)
         files.send(pieces)
         if files.busy:
+            self._files = files
             self.pause_writing()
 
     def _files_gone(self) -> None:
+        self._files = None
         if self._ends and self._transport is not None:
             self._transport.close()
         else:
@@ -420,7 +424,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
 
     def close_gently(self) -> None:
         """Sends what is written, then closes."""
-        if self._files is not None and self._files.busy:
+        if self._files is not None:
             self._ends = True
         elif self._transport is not None:
             self._transport.close()

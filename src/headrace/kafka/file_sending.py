@@ -1,7 +1,8 @@
 """Answers with parts of files in them, which the kernel sends by itself (sendfile): their bytes are never copied to the server.
 
 The transport knows nothing of such parts, so such an answer goes past it, over a second descriptor of the same socket. It
-begins only when the transport has nothing left to send; what is to be sent behind it waits here until it is gone.
+begins only when the transport has nothing left to send; what is to be sent behind it waits here until it is gone. Then the
+second descriptor is closed, so that a connection has one of them only while it needs it.
 
 Bound: one answer with files, and what those requests led to that were read before it; the connection reads no more of them.
 """
@@ -22,7 +23,8 @@ _MORE = getattr(socket, "MSG_MORE", 0)  # what follows may go into the same pack
 
 class FileSender:
     def __init__(self, descriptor: int, gone: Callable[[], None], failed: Callable[[], None]) -> None:
-        """`gone` is told when an answer that had to wait for its reader is gone, `failed` when the peer is."""
+        """`gone` is told when everything is sent that had to wait for its reader, `failed` when the peer has gone. Raises
+        OSError when there are too many descriptors."""
         self._loop = asyncio.get_running_loop()
         self._socket = socket.socket(fileno=os.dup(descriptor))
         self._gone = gone
@@ -62,9 +64,9 @@ class FileSender:
             self.close()
             self._failed()
             return
-        if self._waits:
-            self._waits = False
-            self._loop.remove_writer(self._socket)
+        waited = self._waits
+        self.close()
+        if waited:
             self._gone()
 
     def _send_part(self, part: FilePart) -> int:
