@@ -221,8 +221,12 @@ async def test_the_folder_says_how_large_it_is(tmp_path: Path) -> None:
 @on_loop
 async def test_a_part_of_a_file_is_what_a_read_returns(tmp_path: Path) -> None:
     """Wherever there is one."""
+    file = RealDisk(tmp_path).open("file", create=True)
+    file.write(0, [b"x"])
+    if file.part_in_memory(0, 1) is None:
+        pytest.skip("there are none without compiled code, nor on this system")
     noise = Random(5)
-    log = _open(tmp_path)
+    log = _open(tmp_path / "log")
     await log.create_topic("t", 1, {"segment.bytes": "1500000"})
     partition = log.partition("t", 0)
     assert partition is not None
