@@ -92,17 +92,19 @@ cdef extern from *:
     #ifndef SYS_cachestat
     #define SYS_cachestat 451  /* the same for every processor */
     #endif
-    /* Pages of a part of a file that are in memory, or -1 and errno. */
-    static int64_t pages_in_memory(int fd, uint64_t position, uint64_t size) {
+    /* Whether all pages of a part of a file are in memory, or -1 and errno. */
+    static int all_in_memory(int fd, uint64_t position, uint64_t size) {
+        uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
         struct { uint64_t offset, length; } range = {position, size};
         struct { uint64_t cached, dirty, writeback, evicted, recently_evicted; } found = {0, 0, 0, 0, 0};
-        return syscall(SYS_cachestat, fd, &range, &found, 0) ? -1 : (int64_t)found.cached;
+        if (syscall(SYS_cachestat, fd, &range, &found, 0))
+            return -1;
+        return found.cached >= (position + size - 1) / page - position / page + 1;
     }
     """
-    int64_t pages_in_memory(int fd, uint64_t position, uint64_t size) nogil
+    int all_in_memory(int fd, uint64_t position, uint64_t size) nogil
 
 cdef enum:
-    PAGE_BYTES = 4096
     ALIGNMENT = 4096
     STACK_BYTES = 128 * 1024
 
@@ -150,10 +152,10 @@ cdef void tell(int ready) noexcept nogil:
 
 def in_memory(int fd, int64_t position, int64_t size):
     """Whether all of this part of a file is in the page cache. Raises OSError where the kernel can't tell (before Linux 6.5)."""
-    cdef int64_t found = pages_in_memory(fd, position, size)
+    cdef int found = all_in_memory(fd, position, size)
     if found < 0:
         raise OSError(errno, "cachestat")
-    return found >= (position + size - 1) // PAGE_BYTES - position // PAGE_BYTES + 1
+    return found == 1
 
 
 cdef class DirectWriter:

@@ -37,10 +37,15 @@ class Ends:
         self.here.setblocking(False)
         self.peer.setblocking(False)
         self.told: list[str] = []
+        self.heard = asyncio.Event()
         self.sender = self.new_sender()
 
     def new_sender(self) -> FileSender:
-        return FileSender(self.here.fileno(), lambda: self.told.append("gone"), lambda: self.told.append("failed"))
+        return FileSender(self.here.fileno(), lambda: self.hear("gone"), lambda: self.hear("failed"))
+
+    def hear(self, what: str) -> None:
+        self.told.append(what)
+        self.heard.set()
 
     def part(self, position: int, size: int) -> FilePart:
         return FilePart(os.open(self.file, os.O_RDONLY), position, size)
@@ -103,9 +108,7 @@ async def test_a_peer_that_goes_is_told_once_and_its_files_are_closed(tmp_path: 
         ends.peer.close()
     ends.sender.send([b"head", ends.part(0, 3_000_000)])
     ends.peer.close()
-    for _ in range(1000):
-        if not ends.told:
-            await asyncio.sleep(0.01)
+    await ends.heard.wait()
     assert ends.told == ["failed"]
     assert not ends.sender.busy
     assert len(os.listdir("/proc/self/fd")) == before - 2  # the peer's and the sender's are gone
@@ -125,7 +128,9 @@ async def test_a_file_that_is_shorter_than_it_was_ends_the_connection(tmp_path: 
 async def test_closing_ends_what_is_under_way(tmp_path: Path) -> None:
     ends = Ends(tmp_path)
     ends.sender.send([b"head", ends.part(0, 3_000_000)])
+    descriptor = ends.sender._socket.fileno()
     ends.close()
     ends.sender.close()
-    await asyncio.sleep(0.02)
+    assert not ends.sender.busy
+    assert not asyncio.get_running_loop().remove_writer(descriptor)  # nobody waits for the peer any more
     assert not ends.told

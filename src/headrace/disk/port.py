@@ -31,7 +31,11 @@ class FilePart:
         return self._size
 
     def read(self) -> bytes:
-        return os.pread(self.fd, self._size, self.position)
+        """For who can't have it sent. Raises OSError."""
+        data = os.pread(self.fd, self._size, self.position)
+        if len(data) != self._size:
+            raise OSError(errno.EIO, "a file is shorter than it was")
+        return data
 
     def __del__(self) -> None:
         os.close(self.fd)

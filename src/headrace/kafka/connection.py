@@ -389,12 +389,18 @@ class KafkaConnection(asyncio.BufferedProtocol):
                 raise BlockingIOError
             files = FileSender(transport.get_extra_info("socket").fileno(), self._files_gone, self.close)
         except OSError:  # not now: as if there were no files
-            transport.writelines(_without_files(pieces))
+            self._send_copies(transport, pieces)
             return
         files.send(pieces)
         if files.busy:
             self._files = files
             self.pause_writing()
+
+    def _send_copies(self, transport: asyncio.Transport, pieces: Sequence[Piece]) -> None:
+        try:
+            transport.writelines([piece.read() if isinstance(piece, FilePart) else piece for piece in pieces])
+        except OSError:  # nothing was sent, and nothing can be
+            self.close()
 
     def _files_gone(self) -> None:
         self._files = None
@@ -428,7 +434,3 @@ class KafkaConnection(asyncio.BufferedProtocol):
             self._ends = True
         elif self._transport is not None:
             self._transport.close()
-
-
-def _without_files(pieces: Sequence[Piece]) -> list[Buffer]:
-    return [piece.read() if isinstance(piece, FilePart) else piece for piece in pieces]

@@ -137,10 +137,12 @@ class Segment:
         first = batch_size(view)
         return view[:first] if first <= len(view) else read_at(position + start, min(first, limit - position - start))
 
-    def part(self, read_at: ReadAt, offset: int, max_bytes: int, limit: int) -> tuple[int, int] | None:
+    def part(self, read_at: ReadAt, offset: int, max_bytes: int, limit: int, least_bytes: int) -> tuple[int, int] | None:
         """Where the batches begin that `read` would return, and how many bytes they are, found with little reading. None when
-        that is not so easy to tell."""
+        they are fewer than `least_bytes`, or that is not so easy to tell."""
         relative, position = self.index.before_offset(offset - self.base_offset)
+        if limit - position < least_bytes:  # a reader at the tail: not worth a look
+            return None
         entry_offset = self.base_offset + relative
         data = read_at(position, min(limit - position, HEADER_BYTES if entry_offset == offset else _LOOK_BYTES))
         if len(data) < HEADER_BYTES or int.from_bytes(data[:8], "big") != entry_offset:
@@ -155,7 +157,7 @@ class Segment:
             if near <= begin:
                 return None
             end = near + (whole_batches(read_at(near, end - near)) if end - near <= _LOOK_BYTES else 0)
-        return begin, end - begin
+        return (begin, end - begin) if end - begin >= least_bytes else None
 
     def batches(self, position: int, end: int, expected: int = -1) -> Iterator[Found]:
         """Every batch from a position on; stops before the first one that is not whole, sound and next in line."""

@@ -202,10 +202,8 @@ class StoredPartition:
         segment = self.segments[number]
         limit = self.readable[1] if segment is self.readable[0] else segment.size
         try:
-            found = segment.part(CachedReads(segment), offset, max_bytes, limit)
-            if found is None or found[1] < PART_BYTES:
-                return None
-            return segment.file().part_in_memory(*found)
+            found = segment.part(CachedReads(segment), offset, max_bytes, limit, PART_BYTES)
+            return segment.file().part_in_memory(*found) if found is not None else None
         except (WouldWait, OSError):
             return None
 
