@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from threading import Barrier
 from typing import Any
 
 import pyarrow as pa
@@ -351,3 +352,18 @@ def test_several_queries_fill_one_table_at_once(into: str) -> None:
     with ThreadPoolExecutor(3) as drivers:
         list(drivers.map(fill, ["p", "q", "r"]))
     assert stored(into, "t") == [(k, query, 3) for query in ("p", "q", "r") for k in range(20)]
+
+
+def test_a_table_may_be_made_by_several_writers_at_once(into: str) -> None:
+    schema = pa.schema([("k", pa.int64())])
+    together = Barrier(3)
+
+    def write(query: str) -> None:
+        for number in range(8):
+            together.wait(timeout=20)
+            assert apply(into, target(f"t{number}", []), [{"k": number}], schema, 0, query)
+
+    with ThreadPoolExecutor(3) as drivers:
+        list(drivers.map(write, ["p", "q", "r"]))
+    for number in range(8):
+        assert stored(into, f"t{number}") == [(number,)] * 3

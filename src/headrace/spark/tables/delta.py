@@ -43,14 +43,14 @@ class DeltaStore:
         properties = CommitProperties(app_transactions=marks)
         with spooled(target, schema, pieces) as batch:
             for attempt in range(1, ATTEMPTS + 1):
-                table = self._table(target.table) or self._create(target, schema)
-                if mark is not None and _is_applied(table, mark):
-                    return False
-                _check_types(target, schema, table)
                 try:
+                    table = self._table(target.table) or self._create(target, schema)
+                    if mark is not None and _is_applied(table, mark):
+                        return False
+                    _check_types(target, schema, table)
                     _commit(table, target, batch, properties)
                     break
-                except CommitFailedError:
+                except CommitFailedError:  # another writer made the table, or changed it, since we looked
                     if attempt == ATTEMPTS:
                         raise
         return True
