@@ -59,6 +59,15 @@ class SlowTransport:
     def set_write_buffer_limits(self, high: int) -> None:
         pass
 
+    def get_extra_info(self, name: str) -> SlowTransport:
+        return self
+
+    def fileno(self) -> int:
+        return -1
+
+    def is_closing(self) -> bool:
+        return False
+
     def write(self, data: bytes) -> None:
         self.waiting += len(data)
 

@@ -27,6 +27,7 @@ __all__ = [
     "ContentHeader",
     "FrameError",
     "FrameType",
+    "ack_frame",
     "body_frames",
     "content_frames",
     "content_header",
@@ -85,6 +86,7 @@ _LONGEST_TEXT = 255
 _FRAME = Struct(">BHI")
 _CONTENT_HEADER = Struct(">HHQ")
 _HEADER_FRAME = Struct(">BHIHHQ")
+_ACK_FRAME = Struct(">BHIHHQBB")
 _END = bytes([FRAME_END])
 
 HEARTBEAT_FRAME: Final = _FRAME.pack(FrameType.HEARTBEAT, 0, 0) + _END
@@ -104,6 +106,11 @@ def frame(frame_type: int, channel: int, payload: bytes) -> bytes:
 def method_frame(channel: int, method: Method) -> bytes:
     payload = encode(method)
     return b"".join((_FRAME.pack(FrameType.METHOD, channel, len(payload)), payload, _END))
+
+
+def ack_frame(channel: int, delivery_tag: int, multiple: bool) -> bytes:
+    """`method_frame` of a BasicAck, which is what a server says most often."""
+    return _ACK_FRAME.pack(FrameType.METHOD, channel, 13, BASIC_CLASS, 80, delivery_tag, multiple, FRAME_END)
 
 
 def content_frames(channel: int, raw_properties: bytes, body: bytes, frame_max: int) -> bytes:

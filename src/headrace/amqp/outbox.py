@@ -1,4 +1,5 @@
-"""What a connection has to send: frames gather here and go out with one write at the end of the event loop's turn.
+"""What a connection has to send: frames gather here and go out with one write at the end of the event loop's turn. That write
+is made here: the transport would make it a little later, behind whatever else the turn still has to do.
 
 Bounds: `FULL_BYTES` that were not sent yet, here or in the transport: consumers of the connection get nothing more, and their
 queues are woken when there is room again. `LIMIT_BYTES`: whatever it asks for is not read any more either.
@@ -8,6 +9,7 @@ A peer that takes nothing of what waits for it for `SEND_TIMEOUT_S` is given up,
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -28,6 +30,7 @@ class Outbox:
         self._turns = turns
         self._too_much = too_much
         self._transport: asyncio.Transport | None = None
+        self._descriptor = -1
         self._frames: list[bytes] = []
         self._bytes = 0
         self._peer_reads = True
@@ -41,6 +44,7 @@ class Outbox:
 
     def open(self, transport: asyncio.Transport) -> None:
         self._transport = transport
+        self._descriptor = transport.get_extra_info("socket").fileno()
         transport.set_write_buffer_limits(high=FULL_BYTES)
 
     def close(self) -> None:
@@ -65,11 +69,23 @@ class Outbox:
         self.sent_bytes += self._bytes
         self._bytes = 0
         self.sent = True
-        transport.write(frames[0] if len(frames) == 1 else b"".join(frames))
+        self._send(transport, frames[0] if len(frames) == 1 else b"".join(frames))
         if self._peer_reads:
-            self._feed()
+            if self.full or self._starved:
+                self._feed()
         elif transport.get_write_buffer_size() > LIMIT_BYTES:
             self._too_much()
+
+    def _send(self, transport: asyncio.Transport, data: bytes) -> None:
+        if transport.get_write_buffer_size() or transport.is_closing():  # closing, its descriptor may be another's
+            transport.write(data)
+            return
+        try:
+            sent = os.write(self._descriptor, data)
+        except OSError:  # there is no room, or nobody: the transport knows what to do then
+            sent = 0
+        if sent < len(data):
+            transport.write(data[sent:] if sent else data)
 
     def starve(self, queue: AnyQueue) -> None:
         """A consumer of this queue had no room because there is too much to send."""

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple, NoReturn, cast
 
 from headrace.amqp.alarms import LOW_ON_DISK
 from headrace.amqp.confirms import Confirms
-from headrace.amqp.frames import content_frames, method_frame
-from headrace.amqp.methods import BasicAck, BasicNack, BasicPublish, BasicReturn, ConfirmSelect, ConfirmSelectOk, decode, encode
+from headrace.amqp.frames import ack_frame, content_frames, method_frame
+from headrace.amqp.methods import BasicNack, BasicPublish, BasicReturn, ConfirmSelect, ConfirmSelectOk, decode, encode
 from headrace.broker.queues.errors import frame_error, not_implemented, precondition_failed
 from headrace.broker.queues.run import Run
 from headrace.broker.vhosts.publishing import Published
@@ -181,8 +181,10 @@ def _confirm_select(channel: Channel, method: ConfirmSelect) -> None:
     if channel.confirms is None:
 
         def answer(sequence: int, multiple: bool, ack: bool) -> None:
-            if channel.open:
-                channel.send(BasicAck(sequence, multiple) if ack else BasicNack(sequence, multiple, False))
+            if channel.open and ack:
+                channel.connection.write(ack_frame(channel.number, sequence, multiple))
+            elif channel.open:
+                channel.send(BasicNack(sequence, multiple, False))
 
         times = channel.connection.listener.traffic.requests["basic.publish"]
         channel.confirms = Confirms(channel.connection.broker.vhosts.turns, answer, times)

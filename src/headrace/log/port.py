@@ -356,9 +356,10 @@ class Log(Protocol):
 
     def partition(self, topic: str, index: int) -> Partition | None: ...
 
-    def after_sync(self, synced: Synced) -> None:
+    def after_sync(self, synced: Synced, *, now: bool = False) -> None:
         """Calls `synced(None)` once everything appended so far is durable, `synced(error)` if it can't be. At once when
-        nothing is waiting for the disk."""
+        nothing is waiting for the disk. The sync begins at the end of the event loop's turn, so that others can come along;
+        `now` is for whoever comes at that end."""
         ...
 
     async def synced(self) -> None:

@@ -81,14 +81,18 @@ class _Batches:
 
     @property
     def end(self) -> int:
-        last = self._batches[-1] if len(self) else None
+        last = self._batches[-1] if self._batches else None
         return last.end if last is not None else -1
 
     def find(self, offset: int) -> Batch | None:
+        batches = self._batches
+        batch = batches[-1] if batches else None
+        if batch is not None and batch.base <= offset:  # the newest: consumers who keep up want no other
+            return batch if offset < batch.end else None
         number = bisect_right(self._bases, offset) - 1
         if number < self._gone:
             return None
-        batch = self._batches[number]
+        batch = batches[number]
         return batch if batch is not None and offset < batch.end else None
 
     def add(self, batch: Batch) -> bool:
@@ -187,11 +191,13 @@ class LogBacklog:
     def append(self, batch: bytearray, count: int, timestamp_ms: int, *, caught_up: bool) -> int:
         base = self._partition.append_own(batch, count, timestamp_ms)
         self.end = base + count
-        kept = self._batches
-        room = kept.end == base and kept.size_bytes < KEPT_BYTES and self._budget.kept_bytes < self._budget.limit_bytes
-        if caught_up or room:
+        if caught_up or self._has_room(base):
             self._keep(Batch(base, count, timestamp_ms, bytes(batch)))
         return base
+
+    def _has_room(self, base: int) -> bool:
+        kept, budget = self._batches, self._budget
+        return kept.end == base and kept.size_bytes < KEPT_BYTES and budget.kept_bytes < budget.limit_bytes
 
     def _keep(self, batch: Batch) -> None:
         if self._batches.add(batch):

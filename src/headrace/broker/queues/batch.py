@@ -11,7 +11,7 @@ _HEADER_BYTES = 200  # about what a batch takes beside its bytes
 
 
 class Batch:
-    __slots__ = ("_expiration_ms", "_index", "_position", "base", "count", "data", "end", "timestamp_ms")
+    __slots__ = ("_expiration_ms", "_index", "_position", "base", "count", "data", "end", "size_bytes", "timestamp_ms")
 
     def __init__(self, base: int, count: int, timestamp_ms: int, data: bytes) -> None:
         self.base = base
@@ -19,12 +19,9 @@ class Batch:
         self.count = count
         self.timestamp_ms = timestamp_ms
         self.data = data
+        self.size_bytes = len(data) + _HEADER_BYTES
         self._index, self._position = 0, FIRST_RECORD  # where somebody stopped reading: mostly where the next one begins
         self._expiration_ms: int | None = -1
-
-    @property
-    def size_bytes(self) -> int:
-        return len(self.data) + _HEADER_BYTES
 
     def position_of(self, offset: int) -> int:
         """Where the record of this offset begins."""

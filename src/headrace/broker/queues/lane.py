@@ -150,7 +150,7 @@ class Lane:
         before the mark is written."""
         if not self.ready:
             return None
-        if self.returned:
+        if self.returned.count:
             offset = self.returned.first
             limit = 1 if self.counts else self.returned.end_of(offset) - offset
             redelivered = True
@@ -159,7 +159,7 @@ class Lane:
             settled = self.settled
             offset = self.next
             end = self.backlog.end
-            if settled:
+            if settled.count:
                 offset = self.next = settled.end_of(offset)
                 end = settled.next_start(offset, end)
             limit = end - offset
@@ -195,7 +195,7 @@ class Lane:
             self.returned.remove(offset, offset + count)
         else:
             self.next = offset + count
-        self.backlog.passed(self.passed)
+        self.backlog.passed(self.passed if self.returned.count else self.next)
 
     @property
     def passed(self) -> int:
@@ -231,7 +231,7 @@ class Lane:
                     self.counts.pop(offset, None)
         if self.durable:
             self._changed(self)
-        if first == self.floor and not self.settled:
+        if first == self.floor and not self.settled.count:
             self.floor = end
             self.backlog.settled(end)
             return

@@ -211,7 +211,8 @@ class Queue:
         self.consumers.add(consumer, single_active=self.settings.single_active_consumer)
         self._disuse.used()
         for lane in self.lanes:
-            self._extend_mark(lane)
+            if lane.wants_mark():
+                self._extend_mark(lane)
         self.wake()
 
     def cancel(self, consumer: Consumer) -> None:
@@ -255,14 +256,15 @@ class Queue:
         been seen to when it came."""
         if self.deleted:
             return
-        self.take_in()
+        if self._gathered:
+            self.take_in()
         if self.leaving.to_read:
             self.leaving.read_and_leave()
         expiring = self._aging.matters
         if expiring:
             self._aging.expire(strictly=True)
         if self.consumers:
-            self._dispatch()
+            self._dispatch(expiring)
         if expiring:
             self._aging.expire(strictly=False)
         if self._limited:
@@ -275,19 +277,17 @@ class Queue:
 
     def _head(self, lane: Lane) -> Head | None:
         head = lane.head()
-        if self._extend_mark(lane) and head is None:
-            head = lane.head()
+        if lane.wants_mark():
+            self._extend_mark(lane)
+            if head is None:
+                head = lane.head()
         return head
 
-    def _extend_mark(self, lane: Lane) -> bool:
-        if not lane.wants_mark():
-            return False
+    def _extend_mark(self, lane: Lane) -> None:
         self._around.states.extend_mark(lane, self._key(lane), self.wake)
-        return True
 
-    def _dispatch(self) -> None:
+    def _dispatch(self, expiring: bool) -> None:
         budget = _PUMP_BYTES
-        expiring = self._aging.matters
         now_ms = self._clock.now_ms() if expiring else 0
         for lane in reversed(self.lanes):
             while lane.ready:

@@ -63,11 +63,12 @@ class Turns:
         """It has runs that are not in its log yet."""
         self._gathering[queue] = None
 
-    def after_sync(self, synced: Synced) -> None:
+    def after_sync(self, synced: Synced, *, now: bool = False) -> None:
         """`Log.after_sync`, for everything that was published so far."""
-        self._take_in()
+        if self._gathering:
+            self._take_in()
         if self._failed is None:
-            self._log.after_sync(synced)
+            self._log.after_sync(synced, now=now)
         else:
             synced(self._failed)
 
@@ -108,7 +109,8 @@ class Turns:
         self._clock.call_later(0, self._turn)
 
     def _turn(self) -> None:
-        self._take_in()
+        if self._gathering:
+            self._take_in()
         queues, self._queues = self._queues, {}
         for queue in queues:
             try:
@@ -121,7 +123,7 @@ class Turns:
         waiting, self._waiting = self._waiting, []
         for synced in waiting:
             try:
-                self.after_sync(synced)
+                self.after_sync(synced, now=True)
             except Exception:  # one who waits must not take the others with him
                 logger.exception("a callback after a sync failed")
         self._failed = None

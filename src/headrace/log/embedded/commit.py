@@ -69,6 +69,7 @@ class _Group:
     callbacks: list[Synced] = field(default_factory=list)
     size_bytes: int = 0
     journal_only: bool = False
+    sync_first: bool = False  # some of its writes do
     urgent: bool = False  # somebody waits for it
     durable: bool = False  # what is left to do is to write what waited for the journal
 
@@ -121,6 +122,8 @@ class GroupCommit:
         self.waiting_bytes += size
         if write.after_journal:
             group.journal_only = True
+        if write.sync_first:
+            group.sync_first = True
         if group.size_bytes >= _GROUP_BYTES and not self._together:
             self.close_group()
             urgent = True
@@ -149,10 +152,14 @@ class GroupCommit:
                 self.close_group()
                 self._start_soon()
 
-    def after(self, synced: Synced) -> None:
+    def after(self, synced: Synced, *, now: bool = False) -> None:
         if self._gathering.writes or self._queue:
             self._gathering.callbacks.append(synced)
-            self.hurry()
+            if now:  # a timer that runs for it goes on: it may be early for others, and costs less
+                self._gathering.urgent = True
+                self._start()
+            else:
+                self.hurry()
         elif self._syncing is not None:
             self._syncing.callbacks.append(synced)
         else:
@@ -175,11 +182,14 @@ class GroupCommit:
         if self._timer is not None:
             self._timer.cancel()
         self._timer_urgent = delay_s == 0
-        self._timer = self._clock.call_later(delay_s, self._start)
+        self._timer = self._clock.call_later(delay_s, self._due)
 
-    def _start(self) -> None:
+    def _due(self) -> None:
         self._timer = None
         self._timer_urgent = False
+        self._start()
+
+    def _start(self) -> None:
         if self._syncing is not None:
             return
         if self._queue:
@@ -193,9 +203,7 @@ class GroupCommit:
             self._submit(group)
 
     def _start_direct(self, group: _Group) -> bool:
-        if group.journal_only or group.size_bytes > _QUICK_BYTES or not group.writes:
-            return False
-        if any(write.sync_first for write in group.writes):
+        if group.journal_only or group.sync_first or group.size_bytes > _QUICK_BYTES or not group.writes:
             return False
         began_s = self._clock.monotonic()
 
@@ -238,7 +246,7 @@ class GroupCommit:
             self.applied_sequence = self.journal.next_sequence
             for write in group.writes:
                 write.partition.now_durable(write)
-            for partition in dict.fromkeys(write.partition for write in group.writes):
+            for partition in {write.partition: None for write in group.writes if write.partition.watchers}:
                 partition.tell_watchers()
             if self.journal.filled_files > self._checkpoint_asked_at:
                 self._checkpoint_asked_at = self.journal.filled_files

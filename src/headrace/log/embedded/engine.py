@@ -315,11 +315,11 @@ class EmbeddedLog:
 
     # --- durability
 
-    def after_sync(self, synced: Synced) -> None:
+    def after_sync(self, synced: Synced, *, now: bool = False) -> None:
         if isinstance(self.refusal, ReadOnly) and self.commit.idle:
             synced(self.refusal.with_traceback(None))
         else:
-            self.commit.after(synced)
+            self.commit.after(synced, now=now)
 
     async def synced(self) -> None:
         future = asyncio.get_running_loop().create_future()
