@@ -136,7 +136,7 @@ async def test_after_a_slow_write_of_the_kernel_a_thread_makes_them(tmp_path: Pa
         assert await asyncio.wait_for(ended, 10) is None
         return ways.pop()
 
-    assert [await write(0.001), await write(0.003), await write(0.003)] == [False, False, True]
+    assert [await write(0.001), await write(0.003), await write(0.001)] == [False, False, True]
     now[0] += 1.01
     assert [await write(0.003), await write(0.001)] == [False, True]  # slow again at once: two seconds this time
     now[0] += 1.5
@@ -145,6 +145,17 @@ async def test_after_a_slow_write_of_the_kernel_a_thread_makes_them(tmp_path: Pa
     assert [await write(0.003), await write(0.001)] == [False, True]
     now[0] += 1.01
     assert not await write(0.001)
+
+    now[0] += 100
+    assert [await write(0.003), await write(0.003)] == [False, True]  # the thread is no better
+    assert [await write(0.003), await write(0.003), await write(0.003)] == [False, False, True]  # so it takes two, and now four
+    assert [await write(0.003) for _ in range(5)] == [False, False, False, False, True]
+    now[0] += 100
+    assert [await write(0.003) for _ in range(8)] == [False] * 8
+    assert [await write(0.001) for _ in range(3)] == [True] * 3  # now it is
+    now[0] += 100
+    assert [await write(0.003) for _ in range(4)] == [False] * 4
+    assert await write(0.001)
     opened.direct.close()
 
 
