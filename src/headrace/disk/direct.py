@@ -4,8 +4,9 @@ a socket. On a quiet server that saves two wake-ups for each commit.
 It is for small writes into blocks that exist. The kernel carries them out by itself while it is quick at it. After one that was
 slow, because the kernel's own thread had to wait for a processor or the file system for the device, a thread of C makes them
 for `_AWAY_S`, and for longer each time that soon ends as before. Where the thread is slow as well the kernel was not to blame:
-it goes on, and more of its writes have to be slow within a second before the thread is tried again. A file system that knows no such writes says so at the first
-one, before it has written anything; the file refuses from there on. Bounds: one write under way, `ROOM_BYTES` each.
+it goes on, and more of its writes have to be slow within a second before the thread is tried again. A file system that knows no
+such writes says so at the first one, before it has written anything; the file refuses from there on. Bounds: one write under
+way, `ROOM_BYTES` each.
 """
 
 from __future__ import annotations
