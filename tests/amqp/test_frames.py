@@ -18,6 +18,7 @@ from headrace.amqp.frames import (
     SOFT_ERRORS,
     ContentHeader,
     FrameType,
+    ack_frame,
     body_frames,
     content_frames,
     content_header,
@@ -42,6 +43,11 @@ def test_a_method_frame_by_hand() -> None:
     assert method_frame(0, ConnectionCloseOk()) == bytes.fromhex("01 0000 00000004 000a0033 ce")
     assert method_frame(5, BasicAck(1, True)) == bytes.fromhex("01 0005 0000000d 003c0050 0000000000000001 01 ce")
     assert decode(parse(method_frame(5, BasicAck(1, True)))[0][2]) == BasicAck(1, True)
+
+
+@given(st.integers(1, 0xFFFF), st.integers(0, (1 << 64) - 1), st.booleans())
+def test_the_short_way_to_an_ack_is_the_same_frame(channel: int, tag: int, multiple: bool) -> None:
+    assert ack_frame(channel, tag, multiple) == method_frame(channel, BasicAck(tag, multiple))
 
 
 def test_a_heartbeat_by_hand() -> None:

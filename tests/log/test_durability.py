@@ -91,6 +91,29 @@ class TestGroupCommit:
         rig.call(rig.commit_worker.run)
         assert answers == list(range(10))
 
+    def test_whoever_comes_at_the_end_of_a_turn_need_not_wait_for_the_next(self, rigs: Any) -> None:
+        rig = rigs(held=True)
+        rig.open()
+        rig.create("t")
+        rig.settle()
+        answers: list[int] = []
+        rig.append(b"0")
+        rig.call(lambda: rig.log.after_sync(lambda error: answers.append(0)))
+        assert not rig.commit_worker.waiting  # the turn may bring more
+        rig.append(b"1")
+        rig.call(lambda: rig.log.after_sync(lambda error: answers.append(1), now=True))
+        assert len(rig.commit_worker.waiting) == 1
+        rig.append(b"2")
+        rig.call(lambda: rig.log.after_sync(lambda error: answers.append(2), now=True))
+        rig.advance(0)  # the end of the turn, which the first one waited for
+        assert len(rig.commit_worker.waiting) == 1
+        rig.call(rig.commit_worker.run)
+        assert answers == [0, 1]
+        rig.advance(0)
+        rig.call(rig.commit_worker.run)
+        assert answers == [0, 1, 2]
+        assert rig.values() == [b"0", b"1", b"2"]
+
     def test_nothing_to_wait_for_is_answered_at_once(self, rig: Any) -> None:
         answers: list[Exception | None] = []
         rig.settle()
