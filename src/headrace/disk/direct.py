@@ -23,7 +23,7 @@ ROOM_BYTES = 128 * 1024
 _SLOW_S = 0.002
 _AWAY_S = 1.0
 _LONGEST_AWAY_S = 32.0
-_MOST_SLOW = 64
+_MOST_SLOW = 8  # more than one in a hundred would be felt
 
 
 class RealDirectFile:

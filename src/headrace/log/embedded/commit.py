@@ -100,8 +100,8 @@ class GroupCommit:
         self._gathering = _Group()
         self._queue: list[_Group] = []  # closed because they were full
         self._syncing: _Group | None = None
-        self._timer: Timer | None = None
-        self._timer_urgent = False
+        self._linger: Timer | None = None  # for writes that nobody waits for; it goes on when somebody does, and may be early
+        self._soon = False  # the next group begins at the end of the turn
         self._checkpoint_asked_at = 0
         self._growths = 0
         self._grew_s = -_BUSY_S
@@ -129,8 +129,11 @@ class GroupCommit:
             urgent = True
         elif urgent:
             group.urgent = True
-        if self._syncing is None and (self._timer is None or (urgent and not self._timer_urgent)):
-            self._start_in(0 if urgent else _LINGER_S)
+        if self._syncing is None:
+            if urgent:
+                self._start_soon()
+            elif self._linger is None:
+                self._start_later()
 
     def close_group(self) -> None:
         """What comes next goes into another group."""
@@ -155,7 +158,7 @@ class GroupCommit:
     def after(self, synced: Synced, *, now: bool = False) -> None:
         if self._gathering.writes or self._queue:
             self._gathering.callbacks.append(synced)
-            if now:  # a timer that runs for it goes on: it may be early for others, and costs less
+            if now:
                 self._gathering.urgent = True
                 self._start()
             else:
@@ -171,23 +174,24 @@ class GroupCommit:
         self._start_soon()
 
     def _start_soon(self) -> None:
-        if self._syncing is None and not self._timer_urgent:
-            self._start_in(0)
+        if self._syncing is None and not self._soon:
+            self._soon = True
+            self._clock.call_later(0, self._due)
+
+    def _due(self) -> None:
+        self._soon = False
+        self._start()
+
+    def _start_later(self) -> None:
+        self._linger = self._clock.call_later(_LINGER_S, self._lingered)
+
+    def _lingered(self) -> None:
+        self._linger = None
+        self._start()
 
     @property
     def idle(self) -> bool:
         return self._syncing is None and not self._queue and not self._gathering.writes
-
-    def _start_in(self, delay_s: float) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer_urgent = delay_s == 0
-        self._timer = self._clock.call_later(delay_s, self._due)
-
-    def _due(self) -> None:
-        self._timer = None
-        self._timer_urgent = False
-        self._start()
 
     def _start(self) -> None:
         if self._syncing is not None:
@@ -257,9 +261,9 @@ class GroupCommit:
         _tell(group.callbacks, error)
         if self._syncing is None:
             if self._queue or self._gathering.urgent:
-                self._start_in(0)  # answers go out first, and whoever is there by then comes along
-            elif self._gathering.writes and self._timer is None:
-                self._start_in(_LINGER_S)
+                self._start_soon()  # answers go out first, and whoever is there by then comes along
+            elif self._gathering.writes and self._linger is None:
+                self._start_later()
 
     def _journal_grew(self) -> None:
         now_s = self._clock.monotonic()
