@@ -15,6 +15,7 @@ server of its own on loopback, for the ways that need one, and prints one line f
 from __future__ import annotations
 
 import json
+import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -28,6 +29,7 @@ from headrace.testing import HeadraceServer, wait_until
 EVENTS = [Event.of(f"event {number}", key=number) for number in range(30)]
 BEFORE, AWAY, AFTER = EVENTS[:10], EVENTS[10:20], EVENTS[20:]
 HOST = "tcp://127.0.0.1"
+NOTICED_S = 1.0  # what is pushed before ZeroMQ has noticed that the puller is gone, goes with it
 
 
 class Consumer:
@@ -115,6 +117,7 @@ def take_all(address: str, send: Callable[[list[Event]], None]) -> str:
         consumer = Consumer(lambda: channel.puller(bind=False))
         with consumer.online(until=BEFORE[-1]):
             send(BEFORE)
+        time.sleep(NOTICED_S)
         send(AWAY)
         with consumer.online(until=AFTER[-1]):
             send(AFTER)
