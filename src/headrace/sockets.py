@@ -72,7 +72,8 @@ def bound_socket(host: str, port: int, options: Mapping[Option, int] | None = No
         for (level, name), value in (options or {}).items():
             made.setsockopt(level, name, value)
         made.bind((host, port))
-        if made.getsockname()[0].startswith(("127.", "::1")) and hasattr(socket, "TCP_CONGESTION"):
+        address = made.getsockname()[0]
+        if (address == "::1" or address.startswith("127.")) and hasattr(socket, "TCP_CONGESTION"):
             with suppress(OSError):  # it is faster with it, not better
                 made.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, _UNPACED)
     except BaseException:

@@ -36,6 +36,15 @@ class Syncs:
         return sum(count for path, count in self.counts.items() if what in path)
 
 
+def held_with_topic(rigs: Any) -> Any:
+    """Threads do only what they are told to, and there is a topic."""
+    rig = rigs(held=True)
+    rig.open()
+    rig.create("t")
+    rig.settle()
+    return rig
+
+
 class TestGroupCommit:
     def test_small_writes_to_many_partitions_cost_one_sync(self, rig: Any) -> None:
         rig.create("t", 50)
@@ -70,10 +79,7 @@ class TestGroupCommit:
         assert [len(value) for value in rig.values()] == sizes
 
     def test_writes_that_come_during_a_sync_share_the_next_one(self, rigs: Any) -> None:
-        rig = rigs(held=True)
-        rig.open()
-        rig.create("t")
-        rig.settle()
+        rig = held_with_topic(rigs)
         answers: list[int] = []
         rig.append(b"0")
         rig.call(lambda: rig.log.after_sync(lambda error: answers.append(0)))
@@ -92,10 +98,7 @@ class TestGroupCommit:
         assert answers == list(range(10))
 
     def test_whoever_comes_at_the_end_of_a_turn_need_not_wait_for_the_next(self, rigs: Any) -> None:
-        rig = rigs(held=True)
-        rig.open()
-        rig.create("t")
-        rig.settle()
+        rig = held_with_topic(rigs)
         answers: list[int] = []
         rig.append(b"0")
         rig.call(lambda: rig.log.after_sync(lambda error: answers.append(0)))

@@ -158,11 +158,11 @@ class GroupCommit:
     def after(self, synced: Synced, *, now: bool = False) -> None:
         if self._gathering.writes or self._queue:
             self._gathering.callbacks.append(synced)
+            self._gathering.urgent = True
             if now:
-                self._gathering.urgent = True
                 self._start()
             else:
-                self.hurry()
+                self._start_soon()
         elif self._syncing is not None:
             self._syncing.callbacks.append(synced)
         else:
