@@ -2,7 +2,7 @@
 
 Each page is fetched as a browser would, and then its WebSocket is kept open, read and acknowledged (NiceGUI's messages over
 Socket.IO 5, Engine.IO 4), so that the console polls the server for it and sends what has changed. Nothing is drawn: drawing
-happens on the machine of whoever looks. When all pages are open it prints a JSON object, and keeps them open until its standard
+happens on the machine of whoever looks, and since this is the machine of the server, what is read here gives way to it. When all pages are open it prints a JSON object, and keeps them open until its standard
 input ends; then it prints another one with what came.
 """
 
@@ -20,6 +20,8 @@ from uuid import uuid4
 
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
+
+from headrace.console.giving_way import give_way
 
 ACKNOWLEDGED_S = 3.0  # as NiceGUI's own script does
 READY_S = 30.0
@@ -141,4 +143,5 @@ async def keep_open(url: str, paths: list[str]) -> None:
 
 
 if __name__ == "__main__":
+    give_way()
     asyncio.run(keep_open(sys.argv[1], sys.argv[2:]))

@@ -8,10 +8,11 @@ import pytest
 import headrace
 
 ROOT = Path(headrace.__file__).parent
-SHARED = {"record", "clock", "dataclass", "sockets", "times", "_speed", "__init__"}
+SHARED = {"record", "clock", "dataclass", "short_turns", "sockets", "times", "_speed", "__init__"}
 MAY_IMPORT = {
     "clock": set(),
     "dataclass": set(),
+    "short_turns": set(),
     "sockets": set(),
     "times": set(),
     "loop_watch": set(),

@@ -23,6 +23,7 @@ from headrace.client.kinesis.signing import Credentials, signed_headers
 from headrace.console.access import Access, ServerError
 
 SCANNED = 10_000
+LOOKED_AT = 200  # of those at a time: the server lists them in one turn
 _TARGET = "Kinesis_20131202."
 _CONTENT_TYPE = "application/x-amz-json-1.1"
 _LOOKING = ("Describe", "List", "Get")
@@ -58,7 +59,7 @@ class KinesisAccess:
         found: list[Json] = []
         looked_at = 0
         while looked_at < SCANNED:
-            wanted: Json = {"Limit": 1000 if text else limit}
+            wanted: Json = {"Limit": LOOKED_AT if text else limit}
             if after:
                 wanted["ExclusiveStartStreamName"] = after
             said = await self.call("ListStreams", wanted)

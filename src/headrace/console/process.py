@@ -15,8 +15,9 @@ import sys
 import tempfile
 from pathlib import Path
 
+from headrace.console.giving_way import give_way
+
 LOOK_S = 1.0
-NICE = 5  # on a machine that is short of time the server goes first
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -29,7 +30,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--with-parent", action="store_true")
     given = parser.parse_args(argv)
     if given.with_parent:
-        os.nice(NICE)
+        give_way()
     if given.fd is not None:
         listening = socket.socket(fileno=given.fd)
     else:

@@ -132,7 +132,7 @@ async def _tail(partition: Partition, count: int) -> list[Record]:
     records: list[Record] = []
     offset = max(partition.start_offset, partition.last_stable_offset - count)
     try:
-        for portion in await read_page(partition, offset):
+        for portion in await read_page(partition, offset, enough=count):
             records += portion.records
     except OffsetOutOfRange:
         return []

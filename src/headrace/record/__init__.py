@@ -14,6 +14,7 @@ from headrace.record.batch import (
     encode_batch,
     filter_batch,
     read_header,
+    runs_of_batches,
 )
 from headrace.record.compression import Compression
 from headrace.record.errors import (
@@ -79,6 +80,7 @@ __all__ = [
     "parse_produce",
     "parse_sole_batch",
     "read_header",
+    "runs_of_batches",
     "scan_batches",
     "stamp_append_time",
     "stamp_batch",

@@ -252,6 +252,19 @@ def batches(buf: Buffer) -> Iterator[tuple[BatchHeader, memoryview]]:
         pos += header.size
 
 
+def runs_of_batches(buf: Buffer, count: int) -> Iterator[memoryview]:
+    """All whole batches in `buf`, at most `count` of them at a time."""
+    view = memoryview(buf)
+    pos, end = 0, twin.whole_batches(buf)
+    while pos < end:
+        start = pos
+        for _ in range(count):
+            pos += LENGTH_BASE + int.from_bytes(view[pos + LENGTH_BASE - 4 : pos + LENGTH_BASE])
+            if pos >= end:
+                break
+        yield view[start:pos]
+
+
 def filter_batch(batch: Buffer, keep: Callable[[Record], bool], *, max_size: int = MAX_DECOMPRESSED) -> bytearray:
     """The batch without the records that `keep` says no to. Offsets, last offset and producer stay what they were, so
     that compaction leaves no trace but gaps; a batch may end up with no records at all."""

@@ -59,3 +59,45 @@ def test_page_after_page_is_everything_once(partition: Any) -> None:
         return found
 
     assert asyncio.run(read()) == list(range(5, BATCHES * BATCH))
+
+
+def test_single_records_are_decoded_in_short_turns_and_no_more_of_them_than_are_wanted() -> None:
+    many = 2000
+    data = b"".join(encode_batch([Event(value=b"x")], base_offset=base, now_ms=1) for base in range(many))
+    each = len(data) // many
+    partition: Any = SimpleNamespace(
+        read=lambda offset, max_bytes, *, committed: data[offset * each :], aborted=lambda start, end: []
+    )
+
+    async def read(enough: int) -> tuple[list[int], int]:
+        turns = 0
+
+        async def other() -> None:
+            nonlocal turns
+            while True:
+                turns += 1
+                await asyncio.sleep(0)
+
+        busy = asyncio.create_task(other())
+        await asyncio.sleep(0)
+        found = offsets(await read_page(partition, 3, enough=enough))
+        busy.cancel()
+        return found, turns
+
+    found, turns = asyncio.run(read(PAGE_RECORDS))
+    assert found == list(range(3, many))
+    assert turns > 4, "somebody else had turns while they were decoded"
+    assert asyncio.run(read(10))[0] == list(range(3, 13))
+
+
+def test_an_aborted_transaction_stays_hidden_however_many_batches_it_has() -> None:
+    """They are looked at a few at a time, and its end may be far away."""
+    data = b"".join(
+        encode_batch([Event(value=b"x")], base_offset=base, now_ms=1, producer_id=7, producer_epoch=0, transactional=base >= 10)
+        for base in range(100)
+    )
+    partition: Any = SimpleNamespace(
+        read=lambda offset, max_bytes, *, committed: data,
+        aborted=lambda start, end: [(7, 10)] if end > 10 else [],
+    )
+    assert offsets(asyncio.run(read_page(partition, 0))) == list(range(10))

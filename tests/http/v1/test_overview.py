@@ -120,7 +120,7 @@ def test_a_long_walk_goes_to_its_end_once_and_then_a_little_at_a_time() -> None:
         yield steps
 
     async def looks() -> tuple[list[int], int]:
-        walk = Walk(begin, budget_s=0.0)  # one step, and it is used up
+        walk = Walk(begin, turn_s=0.0, turns=1)  # one step, and it is used up
         first = await walk.look()
         found = [first] + [await walk.look() for _ in range(100)]
         return found, steps
@@ -138,7 +138,7 @@ def test_a_short_walk_is_always_of_now() -> None:
         yield next(values)
 
     async def looks() -> list[int]:
-        walk = Walk(begin, budget_s=60.0)
+        walk = Walk(begin, turn_s=60.0)
         return [await walk.look() for _ in range(3)]
 
     assert asyncio.run(looks()) == [0, 1, 2]

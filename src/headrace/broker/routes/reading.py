@@ -1,8 +1,9 @@
 """What is read of a partition: records that are committed, in order, and what can't be read.
 
 A page is one read: `READ_BYTES`, or one batch if that is longer; of batches that hold many small records, or are compressed, as
-many as it takes for `PAGE_RECORDS`, since whoever asks may want only the first. It is passed on in portions of at most
-`PORTION_RECORDS` and about `PORTION_BYTES`, between which others have their turn.
+many as it takes for `PAGE_RECORDS`, or for as many as are wanted. It is passed on in portions of at most `PORTION_RECORDS` and
+about `PORTION_BYTES`, between which others have their turn, as they have while it is decoded: single records in a thousand
+batches take milliseconds.
 """
 
 from __future__ import annotations
@@ -11,14 +12,17 @@ from collections.abc import Awaitable, Iterator
 from dataclasses import field
 
 from headrace.broker.groups.share.reading import found_in
+from headrace.broker.groups.share.runs import Extent
 from headrace.dataclass import dataclass
 from headrace.log.port import Buffer, Partition
-from headrace.record import BatchError, CorruptBatch, Record, decode_batch, read_header
+from headrace.record import BatchError, CorruptBatch, Record, decode_batch, read_header, runs_of_batches
+from headrace.short_turns import ShortTurns
 
 READ_BYTES = 256 * 1024
 PAGE_RECORDS = 2048
 PORTION_RECORDS = 256
 PORTION_BYTES = 128 * 1024
+_LOOKED_AT = 16  # batches at a time
 MAX_BATCH_RECORDS = 500_000  # a compressed batch of a megabyte could be made to hold millions
 
 
@@ -54,13 +58,22 @@ async def read_page(
     data: Buffer | Awaitable[Buffer] = partition.read(offset, max_bytes, committed=True)
     if isinstance(data, Awaitable):
         data = await data
-    return list(_portions(data, partition, offset, enough))
+    found: list[Portion] = []
+    turns = ShortTurns()
+    for portion in _portions(data, partition, offset, enough):
+        if portion is not None:
+            found.append(portion)
+        elif turns.over:
+            await turns.rest()
+    return found
 
 
-def _portions(data: Buffer, partition: Partition, offset: int, enough: int) -> Iterator[Portion]:
+def _portions(data: Buffer, partition: Partition, offset: int, enough: int) -> Iterator[Portion | None]:
+    """None after each batch."""
     portion = Portion(offset)
     size = taken = 0
-    for extent, batch in found_in(data, partition, committed=True):
+    for extent, batch in _extents(data, partition):
+        yield None
         if extent.readable:
             try:
                 records = _decoded(batch)
@@ -87,6 +100,11 @@ def _portions(data: Buffer, partition: Partition, offset: int, enough: int) -> I
             break
     if portion.next_offset > offset:
         yield portion
+
+
+def _extents(data: Buffer, partition: Partition) -> Iterator[tuple[Extent, memoryview]]:
+    for some in runs_of_batches(data, _LOOKED_AT):
+        yield from found_in(some, partition, committed=True)
 
 
 def _decoded(batch: memoryview) -> list[Record]:

@@ -21,6 +21,7 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import TYPE_CHECKING
 
+from headrace.broker.routes.reading import PAGE_RECORDS
 from headrace.dataclass import dataclass
 from headrace.http.v1.pages import Page, Pages
 from headrace.http.v1.position import Position, life_of, position_text
@@ -86,8 +87,9 @@ class Follower:
         offsets = [b".%d" % offset for offset in self.offsets.values()]
         return self.life.encode() + b"".join(offsets[:index]) + b".", b"".join(offsets[index + 1 :])
 
-    async def step(self, until: Mapping[int, int] | None = None) -> Found | Notice | None:
-        """A partition that has come as far as `until` says is not looked at. Raises LogError."""
+    async def step(self, until: Mapping[int, int] | None = None, enough: int = PAGE_RECORDS) -> Found | Notice | None:
+        """A partition that has come as far as `until` says is not looked at; of another no more than `enough` records need be
+        read. Raises LogError."""
         topic = self._following.broker.topics.get(self.name)
         if topic is None or topic.topic_id != self._topic_id:
             if self._ended:
@@ -101,13 +103,13 @@ class Follower:
             partition = self._partitions[turn % len(self._partitions)]
             if until is not None and self.offsets[partition.index] >= until.get(partition.index, 0):
                 continue
-            found = await self._look(partition)
+            found = await self._look(partition, enough if self._keep is None else PAGE_RECORDS)
             if found is not None:
                 self._turn = turn + 1
                 return found
         return None
 
-    async def _look(self, partition: Partition) -> Found | Notice | None:
+    async def _look(self, partition: Partition, enough: int) -> Found | Notice | None:
         index = partition.index
         offset = self.offsets[index]
         start, end = partition.start_offset, partition.high_watermark
@@ -120,7 +122,7 @@ class Follower:
         if offset >= partition.last_stable_offset:
             return None
         try:
-            page = await self._following.pages.get(self._topic_id, partition, offset)
+            page = await self._following.pages.get(self._topic_id, partition, offset, enough)
         except (OffsetOutOfRange, UnknownTopic):  # trimmed or deleted while it was read: the next step tells
             self.wake.set()
             return None

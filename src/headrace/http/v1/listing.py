@@ -24,7 +24,7 @@ LIMIT = 100
 MAX_LIMIT = 1000
 MAX_PATTERN = 250
 MAX_WILDCARDS = 8
-STEP = 2000
+STEP = 500
 
 PARAMETERS = (
     Parameter("pattern", "Only names that match this glob: `*` stands for any characters, `?` for one."),

@@ -12,9 +12,10 @@ from __future__ import annotations
 from collections import OrderedDict
 from uuid import UUID
 
-from headrace.broker.routes.reading import Portion, read_page
+from headrace.broker.routes.reading import PAGE_RECORDS, Portion, read_page
 from headrace.http.v1.events import encode, shown
 from headrace.log.port import Partition
+from headrace.short_turns import ShortTurns
 
 MAX_BYTES = 16 * 1024 * 1024
 _ENTRY_BYTES = 300  # about, for the objects around a record
@@ -42,6 +43,18 @@ class Page:
             self._lines = [encode(shown(record, self._partition)) for record in self.records]
         return self._lines
 
+    async def lines_in_turns(self) -> list[bytes]:
+        """The same; others have their turn meanwhile."""
+        if self._lines is None:
+            turns = ShortTurns()
+            lines: list[bytes] = []
+            for record in self.records:
+                lines.append(encode(shown(record, self._partition)))
+                if turns.over:
+                    await turns.rest()
+            self._lines = lines
+        return self._lines
+
 
 class Pages:
     def __init__(self, max_bytes: int = MAX_BYTES) -> None:
@@ -49,14 +62,15 @@ class Pages:
         self._pages: OrderedDict[tuple[UUID, int, int], Page] = OrderedDict()
         self._bytes = 0
 
-    async def get(self, topic_id: UUID, partition: Partition, offset: int) -> Page | None:
-        """None when there is nothing to read from there on. Raises LogError."""
+    async def get(self, topic_id: UUID, partition: Partition, offset: int, enough: int = PAGE_RECORDS) -> Page | None:
+        """None when there is nothing to read from there on. Whoever needs no more than `enough` records says so. Raises
+        LogError."""
         key = (topic_id, partition.index, offset)
         found = self._pages.get(key)
         if found is not None:
             self._pages.move_to_end(key)
             return found
-        pages = [Page(partition.index, portion) for portion in await read_page(partition, offset)]
+        pages = [Page(partition.index, portion) for portion in await read_page(partition, offset, enough=enough)]
         begins = [offset, *(page.next_offset for page in pages)]
         for begin, page in reversed(list(zip(begins, pages, strict=False))):  # what is needed first shall go last
             self._keep((topic_id, partition.index, begin), page)

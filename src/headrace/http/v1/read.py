@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING
 
 from starlette.datastructures import QueryParams
 
+from headrace.broker.routes.reading import PAGE_RECORDS
 from headrace.broker.traffic import Traffic
 from headrace.dataclass import dataclass
 from headrace.http.authentication import scope_user
@@ -43,6 +44,7 @@ from headrace.http.v1.keeping import keep_of
 from headrace.http.v1.sending import Peer, Stalled
 from headrace.http.v1.starting import Start
 from headrace.log.errors import LogError
+from headrace.short_turns import ShortTurns
 
 if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
@@ -250,17 +252,18 @@ class _Reader:
 
     async def read(self) -> _Taken | None:
         """None: there is nothing now. Raises LogError."""
-        found = await self._follower.step(self._ends)
+        found = await self._follower.step(self._ends, min(self._left, PAGE_RECORDS))
         if found is None:
             return None
         if isinstance(found, Notice):
             self.ended = found.kind == "end"
             return _Taken([], [found], 0)
-        return self._take(found)
+        return await self._take(found)
 
-    def _take(self, found: Found) -> _Taken:
+    async def _take(self, found: Found) -> _Taken:
         wanted, page, index = self._wanted, found.page, found.partition
-        lines = page.lines() if wanted.form is Form.AUTO else None
+        lines = await page.lines_in_turns() if wanted.form is Form.AUTO else None
+        turns = ShortTurns()
         end = None if self._ends is None else self._ends.get(index, 0)
         out: list[bytes] = []
         size = 0
@@ -278,6 +281,8 @@ class _Reader:
             size += len(line)
             self._left -= 1
             self._left_bytes -= len(line)
+            if turns.over:
+                await turns.rest()
         if self._left <= 0 or self._left_bytes <= 0:
             self.full = True
         self._follower.offsets[index] = position

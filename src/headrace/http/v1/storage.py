@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 FRESH_S = 1.0
 WALKED = 50  # partitions in a step of the walk
-TURNS = 3  # of the walk, for one look
+TURNS = 12  # of the walk, for one look
 
 
 class JournalShown(Struct):

@@ -1,9 +1,9 @@
 """A walk over something long, a little at a time, for answers that are asked for again and again.
 
-The first look goes to the end, in steps between which others have their turn. From then on a look goes on for `BUDGET_S` (or
-`turns` times that, with others in between) and answers with what the last whole walk found, so with ten thousand topics it
-costs no more than with a hundred, and tells what was true some seconds ago. A walk that fits into the budget is always of now.
-Who looks while another look is under way waits for that one.
+It goes on for `TURN_S` at a time, and then leaves the server to others for `PAUSE_S`. The first look goes to the end. From then
+on a look takes some `turns` and answers with what the last whole walk found, so with ten thousand topics it costs no more than
+with a hundred, and tells what was true some seconds ago. A walk that fits into the turns of a look is always of now. Who looks
+while another look is under way waits for that one.
 """
 
 from __future__ import annotations
@@ -15,15 +15,17 @@ from typing import Generic, TypeVar
 
 T = TypeVar("T")
 
-BUDGET_S = 0.001
+TURN_S = 0.0003
+PAUSE_S = 0.001
+TURNS = 4
 
 
 class Walk(Generic[T]):
     """`begin` begins one: it yields None after each step, and what it has found at the end."""
 
-    def __init__(self, begin: Callable[[], AsyncIterator[T | None]], budget_s: float = BUDGET_S, turns: int = 1) -> None:
+    def __init__(self, begin: Callable[[], AsyncIterator[T | None]], turn_s: float = TURN_S, turns: int = TURNS) -> None:
         self._begin = begin
-        self._budget_s = budget_s
+        self._turn_s = turn_s
         self._turns = turns
         self._looking = asyncio.Lock()
         self._walking: AsyncIterator[T | None] | None = None
@@ -38,7 +40,7 @@ class Walk(Generic[T]):
                 raise
 
     async def _look(self) -> T:
-        until, left = perf_counter() + self._budget_s, self._turns
+        until, left = perf_counter() + self._turn_s, self._turns
         if self._walking is None:
             self._walking = self._begin()
         while True:
@@ -50,5 +52,5 @@ class Walk(Generic[T]):
                 left -= 1
                 if self._found is not None and left <= 0:
                     return self._found
-                await asyncio.sleep(0)
-                until = perf_counter() + self._budget_s
+                await asyncio.sleep(PAUSE_S)
+                until = perf_counter() + self._turn_s

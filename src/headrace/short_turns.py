@@ -1,0 +1,25 @@
+"""Long work on the event loop, in short turns, between which everybody else has one: whoever goes through a thousand things
+asks after each whether its turn is `over`, and if so rests."""
+
+from __future__ import annotations
+
+import asyncio
+from time import perf_counter
+
+TURN_S = 0.0003
+
+
+class ShortTurns:
+    __slots__ = ("_turn_s", "_until")
+
+    def __init__(self, turn_s: float = TURN_S) -> None:
+        self._turn_s = turn_s
+        self._until = perf_counter() + turn_s
+
+    @property
+    def over(self) -> bool:
+        return perf_counter() >= self._until
+
+    async def rest(self) -> None:
+        await asyncio.sleep(0)
+        self._until = perf_counter() + self._turn_s
