@@ -2,8 +2,9 @@
 
 Each page is fetched as a browser would, and then its WebSocket is kept open, read and acknowledged (NiceGUI's messages over
 Socket.IO 5, Engine.IO 4), so that the console polls the server for it and sends what has changed. Nothing is drawn: drawing
-happens on the machine of whoever looks, and since this is the machine of the server, what is read here gives way to it. When all pages are open it prints a JSON object, and keeps them open until its standard
-input ends; then it prints another one with what came.
+happens on the machine of whoever looks, and so would the reading: here it gives way to the server as the console does. When all
+pages are open it prints a JSON object, and keeps them open until its standard input ends; then it prints another one with what
+came.
 """
 
 from __future__ import annotations

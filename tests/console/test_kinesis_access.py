@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable
 
-import httpx
 import pytest
+from tests.console.answering import Answering, Asked, Said, Shown
 
-from headrace.console.access import Credentials, Server, ServerError
+from headrace.console.access import Credentials, ServerError
 from headrace.console.kinesis_access import KinesisAccess, kinesis_url
 
 pytest.importorskip("nicegui", reason="NiceGUI is not installed")
@@ -17,87 +16,112 @@ pytest.importorskip("nicegui", reason="NiceGUI is not installed")
 ANN = Credentials("ann", "secret")
 
 
-def kinesis(answer: Callable[[httpx.Request], httpx.Response], *, region: str = "", read_only: bool = False) -> KinesisAccess:
-    def with_overview(request: httpx.Request) -> httpx.Response:
-        if request.url.path == "/v1/overview":
-            return httpx.Response(200, json={"listeners": {"kinesis": "127.0.0.1:4567"}})
-        return answer(request)
+class Kinesis:
+    """`async with Kinesis(answer) as kinesis`: of a server that names its own address as that of Kinesis."""
 
-    server = Server("http://server", read_only=read_only, transport=httpx.MockTransport(with_overview))
-    return KinesisAccess(server.access(ANN), region)
+    def __init__(self, answer: Answering, *, region: str = "", read_only: bool = False) -> None:
+        self._answer = answer
+        self._region = region
+        self._shown = Shown(self._with_overview, read_only=read_only)
+        self._address = ""
+
+    async def __aenter__(self) -> KinesisAccess:
+        server = await self._shown.__aenter__()
+        self._address = server.url.removeprefix("http://")
+        return KinesisAccess(server.access(ANN), self._region)
+
+    async def __aexit__(self, *error: object) -> None:
+        await self._shown.__aexit__(*error)
+
+    def _with_overview(self, asked: Asked) -> Said:
+        if asked.path == "/v1/overview":
+            return Said.json(200, {"listeners": {"kinesis": self._address}})
+        return self._answer(asked)
+
+
+def called(answer: Answering, operation: str, parameters: dict, region: str = "") -> object:
+    async def call() -> object:
+        async with Kinesis(answer, region=region) as kinesis:
+            return await kinesis.call(operation, parameters)
+
+    return asyncio.run(call())
 
 
 def test_a_call_goes_unsigned_to_the_address_that_the_server_names() -> None:
-    asked = []
+    seen = []
 
-    def answer(request: httpx.Request) -> httpx.Response:
-        asked.append((str(request.url), request.headers["x-amz-target"], json.loads(request.content)))
-        assert "authorization" not in request.headers
-        return httpx.Response(200, json={"ok": 1})
+    def answer(asked: Asked) -> Said:
+        seen.append((asked.path, asked.headers["x-amz-target"], asked.headers["content-type"], json.loads(asked.content)))
+        assert "authorization" not in asked.headers
+        return Said.json(200, {"ok": 1})
 
-    assert asyncio.run(kinesis(answer).call("ListShards", {"StreamName": "s"})) == {"ok": 1}
-    assert asked == [("http://127.0.0.1:4567/", "Kinesis_20131202.ListShards", {"StreamName": "s"})]
+    assert called(answer, "ListShards", {"StreamName": "s"}) == {"ok": 1}
+    assert seen == [("/", "Kinesis_20131202.ListShards", "application/x-amz-json-1.1", {"StreamName": "s"})]
 
 
 def test_a_server_that_wants_signatures_gets_those_of_the_person() -> None:
-    def answer(request: httpx.Request) -> httpx.Response:
-        if "authorization" not in request.headers:
-            return httpx.Response(400, json={"__type": "MissingAuthenticationTokenException", "message": "no"})
-        assert "Credential=ann/" in request.headers["authorization"]
-        assert "/us-east-1/kinesis/" in request.headers["authorization"]
-        return httpx.Response(200, json={})
+    def answer(asked: Asked) -> Said:
+        if "authorization" not in asked.headers:
+            return Said.json(400, {"__type": "MissingAuthenticationTokenException", "message": "no"})
+        assert "Credential=ann/" in asked.headers["authorization"]
+        assert "/us-east-1/kinesis/" in asked.headers["authorization"]
+        return Said.json(200, {})
 
-    assert asyncio.run(kinesis(answer).call("ListStreams", {})) == {}
+    assert called(answer, "ListStreams", {}) == {}
 
 
 def test_another_region_is_said_by_the_signature() -> None:
-    def answer(request: httpx.Request) -> httpx.Response:
-        assert "/eu-west-1/kinesis/" in request.headers["authorization"]
-        return httpx.Response(200, json={})
+    def answer(asked: Asked) -> Said:
+        assert "/eu-west-1/kinesis/" in asked.headers["authorization"]
+        return Said.json(200, {})
 
-    assert asyncio.run(kinesis(answer, region="eu-west-1").call("ListStreams", {})) == {}
+    assert called(answer, "ListStreams", {}, region="eu-west-1") == {}
 
 
 def test_what_kinesis_refuses_is_told_in_its_own_words() -> None:
-    said = httpx.Response(400, json={"__type": "com.aws#ResourceInUseException", "message": "it is busy"})
+    said = Said.json(400, {"__type": "com.aws#ResourceInUseException", "message": "it is busy"})
     with pytest.raises(ServerError, match=r"^it is busy \(ResourceInUseException\)$") as refused:
-        asyncio.run(kinesis(lambda _: said).call("SplitShard", {}))
+        called(lambda _: said, "SplitShard", {})
     assert refused.value.status == 400
 
 
 def test_read_only_asks_and_changes_nothing() -> None:
-    asked = []
+    seen = []
 
-    def answer(request: httpx.Request) -> httpx.Response:
-        asked.append(request.headers["x-amz-target"].rpartition(".")[2])
-        return httpx.Response(200, json={})
+    def answer(asked: Asked) -> Said:
+        seen.append(asked.headers["x-amz-target"].rpartition(".")[2])
+        return Said.json(200, {})
 
     async def try_all() -> None:
-        access = kinesis(answer, read_only=True)
-        for operation in ("ListStreams", "DescribeStreamSummary", "GetRecords"):
-            await access.call(operation, {})
-        for operation in ("CreateStream", "PutRecord", "SplitShard", "MergeShards", "UpdateShardCount", "DeleteStream"):
-            with pytest.raises(ServerError, match="read-only"):
-                await access.call(operation, {})
+        async with Kinesis(answer, read_only=True) as kinesis:
+            for operation in ("ListStreams", "DescribeStreamSummary", "GetRecords"):
+                await kinesis.call(operation, {})
+            for operation in ("CreateStream", "PutRecord", "SplitShard", "MergeShards", "UpdateShardCount", "DeleteStream"):
+                with pytest.raises(ServerError, match="read-only"):
+                    await kinesis.call(operation, {})
 
     asyncio.run(try_all())
-    assert asked == ["ListStreams", "DescribeStreamSummary", "GetRecords"]
+    assert seen == ["ListStreams", "DescribeStreamSummary", "GetRecords"]
 
 
 def test_streams_with_a_text_in_their_name_are_found_over_many_answers() -> None:
     names = [f"a{number:04}" for number in range(2500)] + ["orders", "orders-eu", "rides"]
 
-    def answer(request: httpx.Request) -> httpx.Response:
-        wanted = json.loads(request.content)
+    def answer(asked: Asked) -> Said:
+        wanted = json.loads(asked.content)
         behind = [name for name in names if name > wanted.get("ExclusiveStartStreamName", "")]
         part = behind[: wanted["Limit"]]
         body = {"StreamSummaries": [{"StreamName": name} for name in part], "HasMoreStreams": len(part) < len(behind)}
-        return httpx.Response(200, json=body)
+        return Said.json(200, body)
 
-    found, following = asyncio.run(kinesis(answer).streams("orders", None, 1))
-    assert ([one["StreamName"] for one in found], following) == (["orders"], "orders")
-    found, following = asyncio.run(kinesis(answer).streams("orders", "orders", 5))
-    assert ([one["StreamName"] for one in found], following) == (["orders-eu"], None)
+    async def look() -> None:
+        async with Kinesis(answer) as kinesis:
+            found, following = await kinesis.streams("orders", None, 1)
+            assert ([one["StreamName"] for one in found], following) == (["orders"], "orders")
+            found, following = await kinesis.streams("orders", "orders", 5)
+            assert ([one["StreamName"] for one in found], following) == (["orders-eu"], None)
+
+    asyncio.run(look())
 
 
 def test_an_address_that_means_any_is_that_of_the_server() -> None:

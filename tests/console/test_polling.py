@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import nullcontext
+from itertools import pairwise
 from typing import Any, ClassVar
 
 import pytest
@@ -175,3 +176,26 @@ def test_looks_do_not_take_each_other_for_their_own(timers: list[Timer]) -> None
         assert seen == [True] * 6
 
     asyncio.run(run())
+
+
+def test_looks_that_are_due_at_once_begin_one_after_the_other(timers: list[Timer], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(polling, "APART_S", 0.02)
+    monkeypatch.setattr(polling, "_PACE", polling.Pace())
+    begun: list[float] = []
+
+    async def refresh() -> None:
+        begun.append(asyncio.get_running_loop().time())
+
+    async def run() -> None:
+        pages = [Polls() for _ in range(4)]
+        for page in pages:
+            page.every(5.0, refresh)
+        ticks = [asyncio.create_task(timer.tick()) for timer in timers]
+        await asyncio.sleep(0)
+        assert len(begun) == 1
+        pages[2].hidden = True  # while it waits for its turn
+        await asyncio.gather(*ticks)
+
+    asyncio.run(run())
+    assert len(begun) == 3
+    assert all(later - earlier > 0.01 for earlier, later in pairwise(begun))

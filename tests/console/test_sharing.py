@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-import httpx
 import pytest
+from tests.console import answering
+from tests.console.answering import Said, Shown
 
 from headrace.console.access import GUEST, Credentials, Server, ServerError
 from headrace.console.sharing import AT_ONCE, FRESH_S, LOOKING, MOST_ANSWERS, MOST_BYTES, Answers, Look
@@ -140,13 +141,12 @@ def test_long_answers_are_not_kept_and_not_too_many() -> None:
 def test_only_a_look_that_shares_is_answered_from_here(shares: bool, times: int) -> None:
     count = 0
 
-    def answer(_: httpx.Request) -> httpx.Response:
+    def answer(_: answering.Asked) -> Said:
         nonlocal count
         count += 1
-        return httpx.Response(200, json={"n": 1})
+        return Said.json(200, {"n": 1})
 
-    async def run() -> None:
-        server = Server("http://server", transport=httpx.MockTransport(answer))
+    async def look_at(server: Server) -> None:
         looks = [Look(shares=shares) for _ in range(3)]
         for look in looks:
             LOOKING.set(look)
@@ -157,18 +157,21 @@ def test_only_a_look_that_shares_is_answered_from_here(shares: bool, times: int)
         await server.access(GUEST).get("/v1/overview", {"a": 1})
         assert count == times + 1, "by hand"
 
+    async def run() -> None:
+        async with Shown(answer) as server:
+            await look_at(server)
+
     asyncio.run(run())
 
 
 def test_nobody_gets_what_another_person_was_told_and_changes_forget() -> None:
     seen: list[tuple[str, str]] = []
 
-    def answer(request: httpx.Request) -> httpx.Response:
-        seen.append((request.method, request.headers["authorization"]))
-        return httpx.Response(200, json={})
+    def answer(asked: answering.Asked) -> Said:
+        seen.append((asked.method, asked.headers["authorization"]))
+        return Said.json(200, {})
 
-    async def run() -> None:
-        server = Server("http://server", transport=httpx.MockTransport(answer))
+    async def look_at(server: Server) -> None:
         LOOKING.set(Look(shares=True))
         for person in (GUEST, Credentials("ann", "a"), Credentials("ann", "b")):
             await server.access(person).get("/v1/topics")
@@ -179,5 +182,9 @@ def test_nobody_gets_what_another_person_was_told_and_changes_forget() -> None:
         await server.access(GUEST).delete("/v1/topics/x")
         await server.access(GUEST).get("/v1/topics")
         assert [method for method, _ in seen[4:]] == ["DELETE", "GET"]
+
+    async def run() -> None:
+        async with Shown(answer) as server:
+            await look_at(server)
 
     asyncio.run(run())

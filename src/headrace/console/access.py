@@ -11,14 +11,17 @@ of it.
 
 from __future__ import annotations
 
+import asyncio
+import base64
 import json
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
-import httpx
+import aiohttp
+from yarl import URL
 
 from headrace.console.sharing import LOOKING, Answers
 
@@ -26,6 +29,7 @@ CONNECTIONS = 32
 STREAMS = 20
 TIMEOUT_S = 15.0
 MOST_BYTES = 64 * 1024 * 1024
+_OWN_TIME = aiohttp.ClientTimeout()  # we wait, not the library: a timer of its own for each request costs more
 ASKING = ("/trial", "/v1/routes/test", "/preview")  # ends of paths of POST that change nothing
 
 Params = Mapping[str, str | int | float | bool | None]
@@ -52,18 +56,22 @@ NOBODY = Credentials("", "")
 class Server:
     """The server that is shown: one for the whole process."""
 
-    def __init__(self, url: str, *, read_only: bool = False, transport: httpx.AsyncBaseTransport | None = None) -> None:
+    def __init__(self, url: str, *, read_only: bool = False) -> None:
         self.url = url.rstrip("/")
         self.read_only = read_only
         self.streams = 0  # that are open
         self.answers = Answers()
-        limits = httpx.Limits(max_connections=CONNECTIONS, max_keepalive_connections=CONNECTIONS // 2)
-        self._client = httpx.AsyncClient(
-            base_url=self.url, timeout=TIMEOUT_S, limits=limits, transport=transport, trust_env=False, follow_redirects=False
-        )
+        self._client: aiohttp.ClientSession | None = None
 
     def access(self, credentials: Credentials) -> Access:
-        return Access(self, self._client, credentials)
+        return Access(self, credentials)
+
+    @property
+    def client(self) -> aiohttp.ClientSession:
+        if self._client is None:
+            connector = aiohttp.TCPConnector(limit=CONNECTIONS)
+            self._client = aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar())
+        return self._client
 
     def begin_stream(self) -> None:
         """Raises ServerError; otherwise whoever began it counts it down."""
@@ -72,15 +80,24 @@ class Server:
         self.streams += 1
 
     async def close(self) -> None:
-        await self._client.aclose()
+        if self._client is not None:
+            await self._client.close()
+            self._client = None
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    status: int
+    reason: str
+    content: bytes
 
 
 class Access:
-    def __init__(self, server: Server, client: httpx.AsyncClient, credentials: Credentials) -> None:
+    def __init__(self, server: Server, credentials: Credentials) -> None:
         self.server = server
         self.credentials = credentials
-        self._client = client
-        self._auth = httpx.BasicAuth(credentials.user, credentials.password)
+        login = base64.b64encode(f"{credentials.user}:{credentials.password}".encode()).decode()
+        self._login = {"authorization": f"Basic {login}"}
 
     @property
     def read_only(self) -> bool:
@@ -121,23 +138,22 @@ class Access:
             answer = await self._send("GET", path, None, params, TIMEOUT_S + seconds)
         finally:
             self.server.streams -= 1
-        return _json(answer.status_code, path, answer.content)
+        return _json(answer.status, path, answer.content)
 
     @asynccontextmanager
     async def lines(self, path: str, params: Params | None = None) -> AsyncIterator[AsyncGenerator[Any, None]]:
         """An answer that is lines of JSON, one after the other: for tails and searches. Raises ServerError."""
-        headers = {"accept": "application/x-ndjson"}
-        timeout = httpx.Timeout(TIMEOUT_S, read=None)
+        headers = {"accept": "application/x-ndjson", **self._login}
+        timeout = aiohttp.ClientTimeout(sock_connect=TIMEOUT_S)
         self.server.begin_stream()
         try:
-            async with self._client.stream(
-                "GET", path, params=_given(params), headers=headers, auth=self._auth, timeout=timeout
-            ) as answer:
-                if answer.status_code >= 400:
-                    await answer.aread()
-                    raise _refused(answer)
-                yield _lines_of(answer)
-        except httpx.HTTPError as error:
+            async with self.server.client.get(
+                self._address(path, params), headers=headers, timeout=timeout, allow_redirects=False
+            ) as said:
+                if said.status >= 300:
+                    raise _refused(await _whole(said))
+                yield _lines_of(said)
+        except (aiohttp.ClientError, TimeoutError) as error:
             raise ServerError(0, _silent(self.server.url, error)) from error
         finally:
             self.server.streams -= 1
@@ -146,42 +162,48 @@ class Access:
         """An answer as it is. Raises ServerError."""
         return (await self._send("GET", path, None, None)).content
 
-    async def post_to(self, url: str, content: bytes, headers: Mapping[str, str]) -> httpx.Response:
+    async def post_to(self, url: str, content: bytes, headers: Mapping[str, str]) -> Answer:
         """To another address of the same server, without the login and whatever the mode: the caller minds read-only. Raises
         ServerError where nobody answers."""
-        try:
-            answer = await self._client.post(url, content=content, headers=dict(headers))
-        except httpx.HTTPError as error:
-            raise ServerError(0, _silent(url, error)) from error
-        if len(answer.content) > MOST_BYTES:
-            raise ServerError(0, f"{url} answered with more than {MOST_BYTES} bytes")
-        return answer
+        return await self._exchange("POST", URL(url), content, dict(headers), TIMEOUT_S)
 
     async def _ask(self, method: str, path: str, body: Any = None, params: Params | None = None) -> Any:
         answer = await self._send(method, path, body, params)
-        return _json(answer.status_code, path, answer.content)
+        return _json(answer.status, path, answer.content)
 
-    async def _send(
-        self, method: str, path: str, body: Any, params: Params | None, timeout_s: float = TIMEOUT_S
-    ) -> httpx.Response:
+    async def _send(self, method: str, path: str, body: Any, params: Params | None, timeout_s: float = TIMEOUT_S) -> Answer:
         if self.read_only and method != "GET" and not (method == "POST" and path.endswith(ASKING)):
             raise ServerError(403, "this console is read-only")
         content = None if body is None else json.dumps(body).encode()
-        headers = {} if body is None else {"content-type": "application/json"}
+        headers = self._login if body is None else {"content-type": "application/json", **self._login}
         try:
-            answer = await self._client.request(
-                method, path, params=_given(params), content=content, headers=headers, auth=self._auth, timeout=timeout_s
-            )
-        except httpx.HTTPError as error:
-            raise ServerError(0, _silent(self.server.url, error)) from error
+            answer = await self._exchange(method, self._address(path, params), content, headers, timeout_s)
         finally:
             if method != "GET" and not path.endswith(ASKING):
                 self.server.answers.forget()
-        if len(answer.content) > MOST_BYTES:
-            raise ServerError(0, f"{path} answered with more than {MOST_BYTES} bytes")
-        if answer.status_code >= 400:
+        if answer.status >= 300:  # another address is not asked
             raise _refused(answer)
         return answer
+
+    def _address(self, path: str, params: Params | None) -> URL:
+        """What stands in a path is quoted already."""
+        query = urlencode(_given(params))
+        return URL(f"{self.server.url}{path}?{query}" if query else f"{self.server.url}{path}", encoded=True)
+
+    async def _exchange(
+        self, method: str, url: URL, content: bytes | None, headers: Mapping[str, str], timeout_s: float
+    ) -> Answer:
+        """Raises ServerError."""
+        try:
+            async with (
+                asyncio.timeout(timeout_s),
+                self.server.client.request(
+                    method, url, data=content, headers=headers, allow_redirects=False, timeout=_OWN_TIME
+                ) as said,
+            ):
+                return await _whole(said)
+        except (aiohttp.ClientError, TimeoutError) as error:
+            raise ServerError(0, _silent(str(url.origin()), error)) from error
 
 
 def part(name: str) -> str:
@@ -198,10 +220,22 @@ def _json(status: int, path: str, content: bytes) -> Any:
         raise ServerError(status, f"{path} answered with something else than JSON") from None
 
 
-async def _lines_of(answer: httpx.Response) -> AsyncGenerator[Any, None]:
-    """httpx would break lines at U+2028 and its like, which may stand in a text of JSON."""
+async def _whole(said: aiohttp.ClientResponse) -> Answer:
+    """Raises ServerError."""
+    pieces: list[bytes] = []
+    size = 0
+    async for piece in said.content.iter_any():
+        pieces.append(piece)
+        size += len(piece)
+        if size > MOST_BYTES:
+            raise ServerError(0, f"{said.url.path} answered with more than {MOST_BYTES} bytes")
+    return Answer(said.status, said.reason or "", b"".join(pieces))
+
+
+async def _lines_of(said: aiohttp.ClientResponse) -> AsyncGenerator[Any, None]:
+    """A line may be longer than any buffer."""
     begun = bytearray()
-    async for chunk in answer.aiter_bytes():
+    async for chunk in said.content.iter_any():
         *whole, rest = chunk.split(b"\n")
         for line in whole:
             text = bytes(begun) + line if begun else line
@@ -213,18 +247,22 @@ async def _lines_of(answer: httpx.Response) -> AsyncGenerator[Any, None]:
         yield json.loads(bytes(begun))
 
 
-def _given(params: Params | None) -> dict[str, str | int | float | bool]:
-    return {name: value for name, value in (params or {}).items() if value is not None}
+def _given(params: Params | None) -> dict[str, str]:
+    return {
+        name: str(value).lower() if isinstance(value, bool) else str(value)
+        for name, value in (params or {}).items()
+        if value is not None
+    }
 
 
-def _silent(url: str, error: httpx.HTTPError) -> str:
+def _silent(url: str, error: Exception) -> str:
     return f"{url} does not answer: {type(error).__name__}{f' ({error})' if str(error) else ''}"
 
 
-def _refused(answer: httpx.Response) -> ServerError:
+def _refused(answer: Answer) -> ServerError:
     try:
-        said = answer.json()
-        text = said.get("detail") or said.get("reason") or said.get("title") or answer.reason_phrase
+        said = json.loads(answer.content)
+        text = said.get("detail") or said.get("reason") or said.get("title") or answer.reason
     except (ValueError, AttributeError):
-        text = answer.reason_phrase
-    return ServerError(answer.status_code, str(text))
+        text = answer.reason
+    return ServerError(answer.status, str(text))

@@ -17,10 +17,8 @@ from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import urlsplit
 
-import httpx
-
 from headrace.client.kinesis.signing import Credentials, signed_headers
-from headrace.console.access import Access, ServerError
+from headrace.console.access import Access, Answer, ServerError
 
 SCANNED = 10_000
 LOOKED_AT = 200  # of those at a time: the server lists them in one turn
@@ -108,20 +106,20 @@ class _Unsigned(Exception):
     """The server wants a signature."""
 
 
-def _read(answer: httpx.Response, operation: str, *, signed: bool) -> Json:
+def _read(answer: Answer, operation: str, *, signed: bool) -> Json:
     try:
-        said = answer.json() if answer.content.strip() else {}
+        said = json.loads(answer.content) if answer.content.strip() else {}
     except ValueError:
         said = None
     if not isinstance(said, dict):
-        raise ServerError(answer.status_code, f"{operation} was answered with something else than JSON")
-    if answer.status_code < 300:
+        raise ServerError(answer.status, f"{operation} was answered with something else than JSON")
+    if answer.status < 300:
         return said
     code = str(said.get("__type", "")).rpartition("#")[2]
     if code in _WANTS_SIGNATURE and not signed:
         raise _Unsigned
-    text = said.get("message") or said.get("Message") or code or answer.reason_phrase
-    raise ServerError(answer.status_code, f"{text} ({code})" if code else str(text))
+    text = said.get("message") or said.get("Message") or code or answer.reason
+    raise ServerError(answer.status, f"{text} ({code})" if code else str(text))
 
 
 def kinesis_url(server_url: str, where: str) -> str:

@@ -4,12 +4,16 @@ The first look is taken while the page is built, so that it arrives with what it
 without it, and is filled in when the server answers. Then each look is taken so many seconds after the one before, one at a
 time; while nothing changes, up to `SLOWEST` times as many or `SLOWEST_S`. In a tab that is hidden nothing is looked at, and at
 once when it is shown again. It ends with the page.
+
+All pages together begin a look of that kind every `APART_S` at most, however many are due at once: a burst of them would hold
+up whoever needs the machine. Of many more pages each is looked at less often.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Awaitable, Callable
 
 from nicegui import ui
@@ -22,6 +26,7 @@ FIRST_S = 0.5
 LEAST_S = 1.0
 SLOWEST, SLOWEST_S = 2.0, 6.0  # whichever is longer
 SLOWER = 1.25  # each time that nothing has changed
+APART_S = 0.04
 
 Refresh = Callable[[], Awaitable[None]]
 
@@ -40,6 +45,23 @@ if (!window.headraceSeen) {
 def _tell(look: asyncio.Task[None]) -> None:
     if not look.cancelled() and look.exception() is not None:
         logger.error("a page could not be filled in", exc_info=look.exception())
+
+
+class Pace:
+    """Of all pages."""
+
+    def __init__(self) -> None:
+        self._next_s = 0.0
+
+    async def turn(self) -> None:
+        now_s = time.monotonic()
+        at_s = max(now_s, self._next_s)
+        self._next_s = at_s + APART_S
+        if at_s > now_s:
+            await asyncio.sleep(at_s - now_s)
+
+
+_PACE = Pace()
 
 
 class Polls:
@@ -114,5 +136,8 @@ class _Poll:
         self.timer.interval = min(self.timer.interval * SLOWER, longest) if same else self._seconds
 
     async def _tick(self) -> None:
-        if not self._polls.hidden and self._polls.there():
+        if self._polls.hidden or not self._polls.there():
+            return
+        await _PACE.turn()
+        if not self._polls.hidden:
             await self.look()

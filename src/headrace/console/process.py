@@ -52,13 +52,21 @@ async def _serve(listening: socket.socket, given: argparse.Namespace) -> None:
     from headrace.console.access import Server
     from headrace.console.app import make_app
 
-    app = make_app(Server(given.server, read_only=given.read_only), names=given.host_name)
+    shown = Server(given.server, read_only=given.read_only)
+    app = make_app(shown, names=given.host_name)
     config = uvicorn.Config(
-        app, log_config=None, access_log=False, lifespan="on", ws_max_size=1 << 20, timeout_graceful_shutdown=1
+        app,
+        log_config=None,
+        access_log=False,
+        lifespan="on",
+        ws_max_size=1 << 20,
+        ws_per_message_deflate=False,  # it would keep 300 KB for each window, and what a page is sent is short
+        timeout_graceful_shutdown=1,
     )
     server = uvicorn.Server(config)
     watch = asyncio.create_task(_watch_parent(server)) if given.with_parent else None
     await server.serve(sockets=[listening])
+    await shown.close()
     if watch is not None:
         watch.cancel()
         with contextlib.suppress(asyncio.CancelledError):
