@@ -125,6 +125,24 @@ def test_partitions_count_from_the_moment_somebody_asks_for_them() -> None:
     asyncio.run(scenario())
 
 
+def test_partitions_are_counted_again_when_there_seems_to_be_no_room_left() -> None:
+    async def scenario() -> None:
+        log = HeldLog()
+        log.may_go_on.set()
+        topics = topics_on(log, max_partitions="10")
+        await topics.create(NewTopic("one", 6))
+        await topics.create(NewTopic("two", 4))
+        with pytest.raises(PolicyViolation, match="There are 10 partitions; 1 more"):
+            await topics.create(NewTopic("three", 1))
+        del log.stored["two"]
+        await topics.create(NewTopic("three", 3))
+        await topics.create(NewTopic("four", 1))
+        with pytest.raises(PolicyViolation, match="There are 10 partitions; 1 more"):
+            await topics.create(NewTopic("five", 1))
+
+    asyncio.run(scenario())
+
+
 def test_a_topic_that_could_not_be_made_leaves_nothing_behind() -> None:
     async def scenario() -> None:
         log = HeldLog()

@@ -106,6 +106,7 @@ class Topics:
         self._settings = settings
         self._changes = asyncio.Lock()
         self._reserved: dict[str, _Reservation] = {}  # topics that are being made
+        self._room = 0, 0  # max.partitions, and how many more there is room for at least: they are counted when that is used up
         self._colliding: dict[str, set[str]] | None = None
         self._described: dict[frozenset[tuple[str, str]], tuple[ConfigEntry, ...]] = {}
         settings.subscribe(self._described.clear)
@@ -348,13 +349,16 @@ class Topics:
         limit = self._settings.get_int("max.partitions")
         if more > limit:
             raise PolicyViolation(f"{more} partitions are more than max.partitions ({limit}).")
-        now = sum(len(topic.partitions) for topic in self.all()) + sum(
-            reservation.partitions for reservation in self._reserved.values()
-        )
-        if now + more > limit:
-            raise PolicyViolation(
-                f"There are {now} partitions; {more} more would be above the server's max.partitions ({limit})."
+        if more > self._room[1] or limit != self._room[0]:
+            now = sum(len(topic.partitions) for topic in self.all()) + sum(
+                reservation.partitions for reservation in self._reserved.values()
             )
+            if now + more > limit:
+                raise PolicyViolation(
+                    f"There are {now} partitions; {more} more would be above the server's max.partitions ({limit})."
+                )
+            self._room = limit, limit - now
+        self._room = limit, self._room[1] - more
 
 
 def is_internal(topic: Topic) -> bool:
