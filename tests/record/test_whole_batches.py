@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.record import errors
-from headrace.record.batch import TimestampType, check_batch, decode_batch, encode_batch, read_header
+from headrace.record.batch import TimestampType, check_batch, decode_batch, encode_batch, last_header, read_header
 from headrace.record.event import Event
 
 NOW = 1_700_000_000_000
@@ -235,3 +235,15 @@ def test_a_scan_refuses_offsets_that_end_beyond_64_bits(twin: ModuleType) -> Non
     assert twin.scan_batches(batch(2, last - 1), 0, -1) == ([], 0)
     with pytest.raises(errors.CorruptBatch):
         twin.scan_batches(b"abc", 4, 0)
+
+
+def test_the_last_header_is_that_of_the_last_whole_batch() -> None:
+    data = log(3, 1, 5, start=10)
+    last = last_header(data)
+    assert last is not None
+    assert (last.base_offset, last.last_offset) == (14, 18)
+    cut = last_header(data[:-1])
+    assert cut is not None
+    assert cut.base_offset == 13
+    assert last_header(b"") is None
+    assert last_header(batch(2)[:-1]) is None

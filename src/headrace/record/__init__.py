@@ -13,8 +13,8 @@ from headrace.record.batch import (
     decode_batch,
     encode_batch,
     filter_batch,
+    last_header,
     read_header,
-    runs_of_batches,
 )
 from headrace.record.compression import Compression
 from headrace.record.errors import (
@@ -76,11 +76,11 @@ __all__ = [
     "fetch_partition_header",
     "filter_batch",
     "find_offset",
+    "last_header",
     "parse_fetch",
     "parse_produce",
     "parse_sole_batch",
     "read_header",
-    "runs_of_batches",
     "scan_batches",
     "stamp_append_time",
     "stamp_batch",

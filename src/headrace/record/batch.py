@@ -252,17 +252,14 @@ def batches(buf: Buffer) -> Iterator[tuple[BatchHeader, memoryview]]:
         pos += header.size
 
 
-def runs_of_batches(buf: Buffer, count: int) -> Iterator[memoryview]:
-    """All whole batches in `buf`, at most `count` of them at a time."""
+def last_header(buf: Buffer) -> BatchHeader | None:
+    """Of the last whole batch in `buf`; the others are stepped over."""
     view = memoryview(buf)
-    pos, end = 0, twin.whole_batches(buf)
+    pos, end, last = 0, twin.whole_batches(buf), -1
     while pos < end:
-        start = pos
-        for _ in range(count):
-            pos += LENGTH_BASE + int.from_bytes(view[pos + LENGTH_BASE - 4 : pos + LENGTH_BASE])
-            if pos >= end:
-                break
-        yield view[start:pos]
+        last = pos
+        pos += LENGTH_BASE + int.from_bytes(view[pos + LENGTH_BASE - 4 : pos + LENGTH_BASE])
+    return None if last < 0 else read_header(view, last)
 
 
 def filter_batch(batch: Buffer, keep: Callable[[Record], bool], *, max_size: int = MAX_DECOMPRESSED) -> bytearray:

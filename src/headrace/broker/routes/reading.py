@@ -11,18 +11,16 @@ from __future__ import annotations
 from collections.abc import Awaitable, Iterator
 from dataclasses import field
 
-from headrace.broker.groups.share.reading import found_in
-from headrace.broker.groups.share.runs import Extent
+from headrace.broker.groups.share.reading import look_through
 from headrace.dataclass import dataclass
 from headrace.log.port import Buffer, Partition
-from headrace.record import BatchError, CorruptBatch, Record, decode_batch, read_header, runs_of_batches
+from headrace.record import BatchError, CorruptBatch, Record, decode_batch, read_header
 from headrace.short_turns import ShortTurns
 
 READ_BYTES = 256 * 1024
 PAGE_RECORDS = 2048
 PORTION_RECORDS = 256
 PORTION_BYTES = 128 * 1024
-_LOOKED_AT = 16  # batches at a time
 MAX_BATCH_RECORDS = 500_000  # a compressed batch of a megabyte could be made to hold millions
 
 
@@ -72,7 +70,7 @@ def _portions(data: Buffer, partition: Partition, offset: int, enough: int) -> I
     """None after each batch."""
     portion = Portion(offset)
     size = taken = 0
-    for extent, batch in _extents(data, partition):
+    for extent, batch in look_through(data, partition, committed=True):
         yield None
         if extent.readable:
             try:
@@ -100,11 +98,6 @@ def _portions(data: Buffer, partition: Partition, offset: int, enough: int) -> I
             break
     if portion.next_offset > offset:
         yield portion
-
-
-def _extents(data: Buffer, partition: Partition) -> Iterator[tuple[Extent, memoryview]]:
-    for some in runs_of_batches(data, _LOOKED_AT):
-        yield from found_in(some, partition, committed=True)
 
 
 def _decoded(batch: memoryview) -> list[Record]:

@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from headrace.broker.groups.share.runs import Acquired, Extent
 from headrace.log.port import Buffer, Partition
-from headrace.record import batches
+from headrace.record import batches, last_header, read_header
 
 Found = tuple[Extent, memoryview]
 
@@ -20,16 +20,22 @@ def read_to(log: Partition, *, committed: bool) -> int:
 
 def found_in(data: Buffer, log: Partition, *, committed: bool) -> list[Found]:
     """The batches, and of each whether there is anything in it to deliver."""
-    found = list(batches(data))
-    if not found:
-        return []
+    return list(look_through(data, log, committed=committed))
+
+
+def look_through(data: Buffer, log: Partition, *, committed: bool) -> Iterator[Found]:
+    """The same, each when it is asked for. What was aborted is looked up now: later it may be forgotten, with its records."""
     aborted: deque[tuple[int, int]] = deque()  # producer id and first offset, by that
-    if committed:
-        listed = log.aborted(found[0][0].base_offset, found[-1][0].last_offset + 1)
+    last = last_header(data) if committed else None
+    if last is not None:
+        listed = log.aborted(read_header(data).base_offset, last.last_offset + 1)
         aborted.extend(sorted(listed, key=lambda entry: entry[1]))
+    return _seen(data, aborted)
+
+
+def _seen(data: Buffer, aborted: deque[tuple[int, int]]) -> Iterator[Found]:
     dropping: set[int] = set()  # producers in the midst of an aborted transaction
-    seen: list[Found] = []
-    for header, batch in found:
+    for header, batch in batches(data):
         while aborted and aborted[0][1] <= header.last_offset:
             dropping.add(aborted.popleft()[0])
         readable = header.record_count > 0 and not header.control
@@ -37,8 +43,7 @@ def found_in(data: Buffer, log: Partition, *, committed: bool) -> list[Found]:
             dropping.discard(header.producer_id)
         elif header.transactional and header.producer_id in dropping:
             readable = False
-        seen.append((Extent(header.base_offset, header.last_offset, readable), batch))
-    return seen
+        yield Extent(header.base_offset, header.last_offset, readable), batch
 
 
 def with_records(found: Sequence[Found], acquired: Sequence[Acquired]) -> bytes:
