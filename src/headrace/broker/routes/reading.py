@@ -67,7 +67,7 @@ async def read_page(
 
 
 def _portions(data: Buffer, partition: Partition, offset: int, enough: int) -> Iterator[Portion | None]:
-    """None after each batch."""
+    """None before each batch."""
     portion = Portion(offset)
     size = taken = 0
     for extent, batch in look_through(data, partition, committed=True):

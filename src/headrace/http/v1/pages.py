@@ -37,14 +37,8 @@ class Page:
             _ENTRY_BYTES + 2 * (len(record.value or b"") + len(record.key or b"")) for record in portion.records
         )
 
-    def lines(self) -> list[bytes]:
-        """The records as JSON, encoded when they are first asked for."""
-        if self._lines is None:
-            self._lines = [encode(shown(record, self._partition)) for record in self.records]
-        return self._lines
-
-    async def lines_in_turns(self) -> list[bytes]:
-        """The same; others have their turn meanwhile."""
+    async def lines(self) -> list[bytes]:
+        """The records as JSON, encoded when they are first asked for; others have their turn meanwhile."""
         if self._lines is None:
             turns = ShortTurns()
             lines: list[bytes] = []

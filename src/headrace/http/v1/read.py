@@ -262,7 +262,7 @@ class _Reader:
 
     async def _take(self, found: Found) -> _Taken:
         wanted, page, index = self._wanted, found.page, found.partition
-        lines = await page.lines_in_turns() if wanted.form is Form.AUTO else None
+        lines = await page.lines() if wanted.form is Form.AUTO else None
         turns = ShortTurns()
         end = None if self._ends is None else self._ends.get(index, 0)
         out: list[bytes] = []

@@ -140,7 +140,7 @@ class _Stream:
                     return out, False, False
                 if isinstance(found, Found):
                     looked_at += found.page.size
-                    self._add(found, out)
+                    self._add(found, await found.page.lines(), out)
                 else:
                     out.append(self._notice(found))
                     if found.kind == "end":
@@ -150,11 +150,11 @@ class _Stream:
             return out, False, True
         return out, True, False
 
-    def _add(self, found: Found, out: list[bytes]) -> None:
+    def _add(self, found: Found, lines: list[bytes], out: list[bytes]) -> None:
         """Within a page only one partition moves: what is around its offset in the position is the same for all its records."""
         follower, page, index = self._follower, found.page, found.partition
         before, after = follower.around(index)
-        for record, line in zip(page.records, page.lines(), strict=True):
+        for record, line in zip(page.records, lines, strict=True):
             out.append(b"id: %s%d%s\ndata: %s\n\n" % (before, record.offset + 1, after, line))
         if page.records:
             self._told = f"{before.decode()}{page.records[-1].offset + 1}{after.decode()}"

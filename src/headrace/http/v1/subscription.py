@@ -44,18 +44,18 @@ class Subscription:
         if not isinstance(found, Found):
             self.ended = found.kind == "end"
             return self.notice(found), True
-        lines = self._take(found)
+        lines = self._take(found, await found.page.lines())
         return (made_events(self.name, self._tell(), lines) if lines else None), True
 
-    def _take(self, found: Found) -> list[bytes]:
+    def _take(self, found: Found, lines: list[bytes]) -> list[bytes]:
         """As much of the page as there is credit for."""
         page, index = found.page, found.partition
         if self._credit is None or self._credit >= len(page.records):
             self._follower.offsets[index] = page.next_offset
-            taken = page.lines()
+            taken = lines
         else:
             self._follower.offsets[index] = page.records[self._credit].offset
-            taken = page.lines()[: self._credit]
+            taken = lines[: self._credit]
         if self._credit is not None:
             self._credit -= len(taken)
         return taken
