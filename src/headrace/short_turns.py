@@ -10,10 +10,11 @@ TURN_S = 0.0003
 
 
 class ShortTurns:
-    __slots__ = ("_turn_s", "_until")
+    __slots__ = ("_pause_s", "_turn_s", "_until")
 
-    def __init__(self, turn_s: float = TURN_S) -> None:
+    def __init__(self, turn_s: float = TURN_S, pause_s: float = 0.0) -> None:
         self._turn_s = turn_s
+        self._pause_s = pause_s
         self._until = perf_counter() + turn_s
 
     @property
@@ -21,5 +22,5 @@ class ShortTurns:
         return perf_counter() >= self._until
 
     async def rest(self) -> None:
-        await asyncio.sleep(0)
+        await asyncio.sleep(self._pause_s)
         self._until = perf_counter() + self._turn_s

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from time import perf_counter
 from typing import Generic, TypeVar
+
+from headrace.short_turns import TURN_S, ShortTurns
 
 T = TypeVar("T")
 
-TURN_S = 0.0003
 PAUSE_S = 0.001
 TURNS = 4
 
@@ -40,7 +40,7 @@ class Walk(Generic[T]):
                 raise
 
     async def _look(self) -> T:
-        until, left = perf_counter() + self._turn_s, self._turns
+        turns, left = ShortTurns(self._turn_s, PAUSE_S), self._turns
         if self._walking is None:
             self._walking = self._begin()
         while True:
@@ -48,9 +48,8 @@ class Walk(Generic[T]):
             if found is not None:
                 self._walking, self._found = None, found
                 return found
-            if perf_counter() >= until:
+            if turns.over:
                 left -= 1
                 if self._found is not None and left <= 0:
                     return self._found
-                await asyncio.sleep(PAUSE_S)
-                until = perf_counter() + self._turn_s
+                await turns.rest()
