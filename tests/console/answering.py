@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from email.message import Message
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -17,8 +17,7 @@ from headrace.console.access import Server
 @dataclass(frozen=True)
 class Asked:
     method: str
-    path: str
-    """With its query, as it came."""
+    path: str  # with its query, as it came
     headers: Message
     content: bytes
 
@@ -66,17 +65,12 @@ def answering(answer: Answering) -> Iterator[str]:
             thread.join()
 
 
-class Shown:
-    """`async with Shown(answer) as server`: the console's side of one, closed at the end."""
-
-    def __init__(self, answer: Answering, *, read_only: bool = False) -> None:
-        self._answering = answering(answer)
-        self._read_only = read_only
-
-    async def __aenter__(self) -> Server:
-        self._server = Server(self._answering.__enter__(), read_only=self._read_only)
-        return self._server
-
-    async def __aexit__(self, *error: object) -> None:
-        await self._server.close()
-        self._answering.__exit__(None, None, None)
+@asynccontextmanager
+async def shown(answer: Answering, *, read_only: bool = False) -> AsyncIterator[Server]:
+    """The console's side of one."""
+    with answering(answer) as url:
+        server = Server(url, read_only=read_only)
+        try:
+            yield server
+        finally:
+            await server.close()

@@ -8,7 +8,7 @@ import json
 import threading
 
 import pytest
-from tests.console.answering import Asked, Said, Shown, answering
+from tests.console.answering import Asked, Said, answering, shown
 
 from headrace.console import access as access_file
 from headrace.console.access import GUEST, TIMEOUT_S, Credentials, Server, ServerError, part
@@ -23,7 +23,7 @@ def test_a_request_has_the_name_and_password_of_the_person() -> None:
         return Said.json(200, {"ok": True})
 
     async def ask() -> object:
-        async with Shown(answer) as server:
+        async with shown(answer) as server:
             access = server.access(Credentials("ann", "secret"))
             given = {"q": "1 2", "none": None, "flag": True, "share": 0.5}
             return await access.post(f"/v1/topics/{part('a/b c')}", {"x": 1}, given)
@@ -45,7 +45,7 @@ def test_a_request_has_the_name_and_password_of_the_person() -> None:
 )
 def test_what_the_server_refuses_is_told_in_its_own_words(said: Said, status: int, text: str) -> None:
     async def ask() -> None:
-        async with Shown(lambda _: said) as server:
+        async with shown(lambda _: said) as server:
             await server.access(GUEST).get("/v1/x")
 
     with pytest.raises(ServerError, match=text) as refused:
@@ -69,7 +69,7 @@ def test_a_server_that_does_not_answer_is_told() -> None:
     assert refused.value.status == 0
 
 
-def test_a_server_that_takes_too_long_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_that_takes_too_long_is_not_waited_for() -> None:
     held = threading.Event()
 
     def answer(asked: Asked) -> Said:
@@ -77,7 +77,7 @@ def test_a_server_that_takes_too_long_is_not_waited_for(monkeypatch: pytest.Monk
         return Said(200, b"{}")
 
     async def ask() -> None:
-        async with Shown(answer) as server:
+        async with shown(answer) as server:
             try:
                 await server.access(GUEST).waited("/v1/x", {}, 0.05 - TIMEOUT_S)
             finally:
@@ -91,7 +91,7 @@ def test_an_answer_without_an_end_is_not_taken(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(access_file, "MOST_BYTES", 1000)
 
     async def ask(size: int) -> bytes:
-        async with Shown(lambda _: Said(200, b"x" * size)) as server:
+        async with shown(lambda _: Said(200, b"x" * size)) as server:
             return await server.access(GUEST).raw("/v1/x")
 
     assert len(asyncio.run(ask(1000))) == 1000
@@ -104,7 +104,7 @@ def test_lines_are_told_apart_by_line_feeds_alone() -> None:
     content = "\n".join(json.dumps(value, ensure_ascii=False) for value in values).encode()
 
     async def ask(said: Said) -> list[object]:
-        async with Shown(lambda _: said) as server, server.access(GUEST).lines("/v1/x") as lines:
+        async with shown(lambda _: said) as server, server.access(GUEST).lines("/v1/x") as lines:
             return [line async for line in lines]
 
     assert asyncio.run(ask(Said(200, content))) == values
@@ -120,7 +120,7 @@ def test_read_only_lets_nothing_through_that_changes_anything() -> None:
         return Said.json(200, {})
 
     async def try_all() -> None:
-        async with Shown(answer, read_only=True) as server:
+        async with shown(answer, read_only=True) as server:
             access = server.access(GUEST)
             await access.get("/v1/topics")
             await access.post("/v1/routes/test", {})
@@ -146,7 +146,7 @@ def guarded(asked: Asked) -> Said:
 
 def test_nobody_has_to_log_in_where_guest_is_let_in() -> None:
     async def story() -> None:
-        async with Shown(lambda _: Said.json(200, {"name": "guest"})) as server:
+        async with shown(lambda _: Said.json(200, {"name": "guest"})) as server:
             access = await Sessions(server).access("browser")
             assert access is not None
             assert access.credentials == GUEST
@@ -176,7 +176,7 @@ def test_a_session_belongs_to_a_browser_and_ends() -> None:
         assert await sessions.access("one") is None
 
     async def run() -> None:
-        async with Shown(guarded) as server:
+        async with shown(guarded) as server:
             await story(Sessions(server, now=lambda: now[0]))
 
     asyncio.run(run())

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import pytest
-from tests.console.answering import Answering, Asked, Said, Shown
+from tests.console.answering import Answering, Asked, Said, shown
 
 from headrace.console.access import Credentials, ServerError
 from headrace.console.kinesis_access import KinesisAccess, kinesis_url
@@ -16,32 +18,22 @@ pytest.importorskip("nicegui", reason="NiceGUI is not installed")
 ANN = Credentials("ann", "secret")
 
 
-class Kinesis:
-    """`async with Kinesis(answer) as kinesis`: of a server that names its own address as that of Kinesis."""
+@asynccontextmanager
+async def kinesis_of(answer: Answering, *, region: str = "", read_only: bool = False) -> AsyncIterator[KinesisAccess]:
+    """Of a server that names its own address as that of Kinesis."""
 
-    def __init__(self, answer: Answering, *, region: str = "", read_only: bool = False) -> None:
-        self._answer = answer
-        self._region = region
-        self._shown = Shown(self._with_overview, read_only=read_only)
-        self._address = ""
-
-    async def __aenter__(self) -> KinesisAccess:
-        server = await self._shown.__aenter__()
-        self._address = server.url.removeprefix("http://")
-        return KinesisAccess(server.access(ANN), self._region)
-
-    async def __aexit__(self, *error: object) -> None:
-        await self._shown.__aexit__(*error)
-
-    def _with_overview(self, asked: Asked) -> Said:
+    def with_overview(asked: Asked) -> Said:
         if asked.path == "/v1/overview":
-            return Said.json(200, {"listeners": {"kinesis": self._address}})
-        return self._answer(asked)
+            return Said.json(200, {"listeners": {"kinesis": server.url.removeprefix("http://")}})
+        return answer(asked)
+
+    async with shown(with_overview, read_only=read_only) as server:
+        yield KinesisAccess(server.access(ANN), region)
 
 
 def called(answer: Answering, operation: str, parameters: dict, region: str = "") -> object:
     async def call() -> object:
-        async with Kinesis(answer, region=region) as kinesis:
+        async with kinesis_of(answer, region=region) as kinesis:
             return await kinesis.call(operation, parameters)
 
     return asyncio.run(call())
@@ -93,7 +85,7 @@ def test_read_only_asks_and_changes_nothing() -> None:
         return Said.json(200, {})
 
     async def try_all() -> None:
-        async with Kinesis(answer, read_only=True) as kinesis:
+        async with kinesis_of(answer, read_only=True) as kinesis:
             for operation in ("ListStreams", "DescribeStreamSummary", "GetRecords"):
                 await kinesis.call(operation, {})
             for operation in ("CreateStream", "PutRecord", "SplitShard", "MergeShards", "UpdateShardCount", "DeleteStream"):
@@ -115,7 +107,7 @@ def test_streams_with_a_text_in_their_name_are_found_over_many_answers() -> None
         return Said.json(200, body)
 
     async def look() -> None:
-        async with Kinesis(answer) as kinesis:
+        async with kinesis_of(answer) as kinesis:
             found, following = await kinesis.streams("orders", None, 1)
             assert ([one["StreamName"] for one in found], following) == (["orders"], "orders")
             found, following = await kinesis.streams("orders", "orders", 5)

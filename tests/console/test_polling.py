@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import nullcontext
-from itertools import pairwise
+from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import pytest
@@ -13,7 +13,7 @@ import pytest
 pytest.importorskip("nicegui", reason="NiceGUI is not installed")
 
 from headrace.console import polling
-from headrace.console.polling import LEAST_S, SLOWEST, SLOWEST_S, Polls
+from headrace.console.polling import APART_S, LEAST_S, SLOWEST, SLOWEST_S, Polls
 from headrace.console.sharing import LOOKING, Look
 
 
@@ -179,23 +179,32 @@ def test_looks_do_not_take_each_other_for_their_own(timers: list[Timer]) -> None
 
 
 def test_looks_that_are_due_at_once_begin_one_after_the_other(timers: list[Timer], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(polling, "APART_S", 0.02)
+    waited: list[float] = []
+    let_others = asyncio.sleep
+
+    async def sleep(seconds: float) -> None:
+        waited.append(seconds)
+        await let_others(0)
+
     monkeypatch.setattr(polling, "_PACE", polling.Pace())
-    begun: list[float] = []
+    monkeypatch.setattr(polling, "time", SimpleNamespace(monotonic=lambda: 100.0))
+    begun = 0
 
     async def refresh() -> None:
-        begun.append(asyncio.get_running_loop().time())
+        nonlocal begun
+        begun += 1
 
     async def run() -> None:
         pages = [Polls() for _ in range(4)]
         for page in pages:
             page.every(5.0, refresh)
         ticks = [asyncio.create_task(timer.tick()) for timer in timers]
-        await asyncio.sleep(0)
-        assert len(begun) == 1
+        await let_others(0)
+        assert begun == 1
         pages[2].hidden = True  # while it waits for its turn
         await asyncio.gather(*ticks)
 
+    monkeypatch.setattr(asyncio, "sleep", sleep)
     asyncio.run(run())
-    assert len(begun) == 3
-    assert all(later - earlier > 0.01 for earlier, later in pairwise(begun))
+    assert waited == pytest.approx([APART_S, 2 * APART_S, 3 * APART_S])
+    assert begun == 3

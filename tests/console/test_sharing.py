@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 from tests.console import answering
-from tests.console.answering import Said, Shown
+from tests.console.answering import Said, shown
 
 from headrace.console.access import GUEST, Credentials, Server, ServerError
 from headrace.console.sharing import AT_ONCE, FRESH_S, LOOKING, MOST_ANSWERS, MOST_BYTES, Answers, Look
@@ -158,7 +158,7 @@ def test_only_a_look_that_shares_is_answered_from_here(shares: bool, times: int)
         assert count == times + 1, "by hand"
 
     async def run() -> None:
-        async with Shown(answer) as server:
+        async with shown(answer) as server:
             await look_at(server)
 
     asyncio.run(run())
@@ -184,7 +184,7 @@ def test_nobody_gets_what_another_person_was_told_and_changes_forget() -> None:
         assert [method for method, _ in seen[4:]] == ["DELETE", "GET"]
 
     async def run() -> None:
-        async with Shown(answer) as server:
+        async with shown(answer) as server:
             await look_at(server)
 
     asyncio.run(run())

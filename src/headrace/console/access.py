@@ -11,7 +11,6 @@ of it.
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import json
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
@@ -29,7 +28,6 @@ CONNECTIONS = 32
 STREAMS = 20
 TIMEOUT_S = 15.0
 MOST_BYTES = 64 * 1024 * 1024
-_OWN_TIME = aiohttp.ClientTimeout()  # we wait, not the library: a timer of its own for each request costs more
 ASKING = ("/trial", "/v1/routes/test", "/preview")  # ends of paths of POST that change nothing
 
 Params = Mapping[str, str | int | float | bool | None]
@@ -195,12 +193,10 @@ class Access:
     ) -> Answer:
         """Raises ServerError."""
         try:
-            async with (
-                asyncio.timeout(timeout_s),
-                self.server.client.request(
-                    method, url, data=content, headers=headers, allow_redirects=False, timeout=_OWN_TIME
-                ) as said,
-            ):
+            timeout = aiohttp.ClientTimeout(total=timeout_s)
+            async with self.server.client.request(
+                method, url, data=content, headers=headers, allow_redirects=False, timeout=timeout
+            ) as said:
                 return await _whole(said)
         except (aiohttp.ClientError, TimeoutError) as error:
             raise ServerError(0, _silent(str(url.origin()), error)) from error
