@@ -113,6 +113,19 @@ def test_the_keyboard_passes_by_the_navigation_and_every_list_can_be_opened_with
     assert page.get_by_role("navigation", name="Pages").locator("[aria-current=page]").inner_text().endswith("Topics")
 
 
+def test_a_list_that_changes_leaves_the_focus_where_it_is(page: Any, server: HeadraceServer) -> None:
+    assert V1(server).ask("POST", "/v1/topics", {"name": "stays"}).status == 201
+    at(page, "/topics?filter=stays")
+    link = page.get_by_role("link", name="stays", exact=True)
+    link.focus()
+    for number in range(2):
+        assert V1(server).ask("POST", "/v1/topics", {"name": f"stays-{number}"}).status == 201
+        page.get_by_role("link", name=f"stays-{number}").wait_for()
+        assert page.evaluate(FOCUSED) == "stays"
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/topics/stays")
+
+
 def test_a_filter_that_nothing_matches_is_told_and_taken_away(page: Any, server: HeadraceServer) -> None:
     assert V1(server).ask("POST", "/v1/topics", {"name": "reached"}).status in (201, 409)
     at(page, "/topics?filter=nothing-like-this")

@@ -14,7 +14,7 @@ from headrace.console.access import ServerError
 from headrace.console.browsing import Browsing, EventPage
 from headrace.console.frame import Page, View
 from headrace.console.parts.asking import a_dialog
-from headrace.console.parts.pieces import as_json, facts, members, shown_rows, table
+from headrace.console.parts.pieces import as_json, facts, members, table
 from headrace.console.parts.states import show_empty
 from headrace.console.parts.values import time_text
 from headrace.console.pipeline_states import value_of
@@ -107,7 +107,7 @@ class _Trail:
 
     def _show(self) -> None:
         rows = [_row(place, entry) for place, entry in self._entries.items()]
-        shown_rows(self._table, rows)
+        self._table.show(rows)
         self._table.visible, self._empty.visible = bool(rows), not rows
         self._older.visible = self._oldest is not None and self._oldest.has_older
 

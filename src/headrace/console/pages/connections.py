@@ -10,7 +10,8 @@ from headrace.console.access import ServerError, part
 from headrace.console.frame import Page, View
 from headrace.console.parts.asking import ask_name
 from headrace.console.parts.listing import Column, Listing, Row
-from headrace.console.parts.pieces import Redrawn, facts, shown_rows, table
+from headrace.console.parts.pieces import Redrawn, facts, table
+from headrace.console.parts.tables import Table
 from headrace.console.parts.values import age_text, count_text, size_text, time_text
 
 LIMIT = 50
@@ -108,7 +109,7 @@ async def connection(view: View) -> None:
             return
         shown.show(now, lambda: _facts(now))
         if channels is not None:
-            shown_rows(channels, [_channel_row(each) for each in now.get("channel_list", [])[:MOST_CHANNELS]])
+            channels.show([_channel_row(each) for each in now.get("channel_list", [])[:MOST_CHANNELS]])
 
     view.every(POLL_S, refresh)
 
@@ -131,7 +132,7 @@ def _facts(one: dict[str, Any]) -> None:
     )
 
 
-def _channel_table() -> ui.table:
+def _channel_table() -> Table:
     return table(
         [
             ("number", "Channel", "right"),

@@ -15,7 +15,7 @@ from headrace.console.frame import Page, View
 from headrace.console.look import series
 from headrace.console.pages.graph_layout import Place, places
 from headrace.console.parts.charts import drawn, tooltip
-from headrace.console.parts.pieces import shown_rows, table
+from headrace.console.parts.pieces import table
 from headrace.console.parts.states import show_empty
 
 LIMIT = 150
@@ -68,7 +68,7 @@ async def graph(view: View) -> None:
         shape = _shape(said)
         moved = not shown or _shape(shown[0]) != shape
         shown[:] = [said]
-        shown_rows(edges, [_edge_row(edge) for edge in said["edges"]])
+        edges.show([_edge_row(edge) for edge in said["edges"]])
         if moved or any(node["messages"] is not None for node in said["nodes"]):
             drawing = chart.options["series"][0]
             at = places([node["id"] for node in said["nodes"]], [(edge["source"], edge["target"]) for edge in said["edges"]])

@@ -10,7 +10,7 @@ from nicegui import ui
 from headrace.console.access import part
 from headrace.console.frame import Page, View
 from headrace.console.parts.charts import TimeChart
-from headrace.console.parts.pieces import Redrawn, heading, plain, shown_rows, table
+from headrace.console.parts.pieces import Redrawn, heading, plain, table
 from headrace.console.parts.values import count_text, duration_text, rate_text, size_text
 
 POLL_S = 2.0
@@ -76,9 +76,8 @@ async def overview(view: View) -> None:
         rates = said["protocols"]
         came.add(moment, {_NAMES.get(name, name): one["bytes_in_per_s"] for name, one in rates.items()})
         went.add(moment, {_NAMES.get(name, name): one["bytes_out_per_s"] for name, one in rates.items()})
-        shown_rows(protocols, [_protocol_row(name, one) for name, one in rates.items()])
-        shown_rows(
-            behind,
+        protocols.show([_protocol_row(name, one) for name, one in rates.items()])
+        behind.show(
             [
                 {"group": reader, "lag": count_text(one["lag"]), "link": link}
                 for one, (reader, link) in ((one, _reader(one)) for one in said["lag"])

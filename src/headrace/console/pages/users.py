@@ -13,8 +13,7 @@ from headrace.console.access import ServerError, part
 from headrace.console.frame import Page, View
 from headrace.console.parts.asking import a_dialog, answers, ask_name
 from headrace.console.parts.listing import Column, Listing, Row
-from headrace.console.parts.pieces import shown_rows
-from headrace.console.parts.tables import dressed
+from headrace.console.parts.tables import Table
 
 LIMIT = 50
 TAGS = ("administrator", "monitoring", "policymaker", "management")
@@ -113,7 +112,7 @@ class _User:
                 ui.button("Permissions", icon="rule", on_click=self._ask_permissions).props("flat no-caps")
                 ui.button("Delete", icon="delete", color="negative", on_click=self._ask_delete).props("flat no-caps")
         ui.label("Permissions").classes("text-lg font-medium").props('role="heading" aria-level="2"')
-        self._allowed = dressed(ui.table(columns=list(_ALLOWED), rows=[], row_key="vhost"), "Permissions")
+        self._allowed = Table(_ALLOWED, key="vhost", label="Permissions")
         self._none = ui.label("None: it may connect to no virtual host, and write and read nothing.").classes("headrace-soft")
 
     async def load(self) -> None:
@@ -123,7 +122,7 @@ class _User:
         allowed = await access.get(f"{self._path}/permissions")
         tags = ", ".join(self._found["tags"]) or "no tags"
         self._about.text = f"{tags} · {'has a password' if self._found['password_hash'] else 'can not log in'}"
-        shown_rows(self._allowed, [_shown(each) for each in allowed])
+        self._allowed.show([_shown(each) for each in allowed])
         self._allowed.visible, self._none.visible = bool(allowed), not allowed
 
     async def _put(self, said: str, **changed: object) -> bool:

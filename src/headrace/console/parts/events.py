@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from nicegui import ui
-
 from headrace.console.browsing import Event
-from headrace.console.parts.tables import dressed
+from headrace.console.parts.tables import Table
 from headrace.console.parts.values import bytes_of, one_line, size_text, time_text
 from headrace.console.searching import member_text, text_of
 
@@ -21,17 +19,7 @@ _COLUMNS = (
     ("headers", "Headers", "left", "max-width: 24ch; overflow-wrap: anywhere; unicode-bidi: isolate"),
     ("size", "Size", "right", "white-space: nowrap"),
 )
-# A button, so that a keyboard reaches it too. What stands in a row is put in as text.
-_OPEN = """
-<q-td :props="props">
-  <button type="button" class="headrace-open" :aria-label="'Open offset ' + props.row.offset"
-    @click.stop="$parent.$emit('open', props.row)">{{ props.row.offset }}</button>
-</q-td>
-"""
-# Two lines of it: what is more is there when it is opened
-_SHORT = """
-<q-td :props="props"><div class="headrace-clamp">{{ props.value }}</div></q-td>
-"""
+_CLAMPED = ("value", "headers")  # two lines of it: what is more is there when it is opened
 
 
 def event_row(event: Event) -> dict[str, Any]:
@@ -41,6 +29,7 @@ def event_row(event: Event) -> dict[str, Any]:
     lines = event.get("lines", {})  # by the formats of the topic, where these are not the usual ones
     return {
         "id": f"{event['partition']}:{event['offset']}",
+        "opens": True,
         "partition": event["partition"],
         "offset": str(event["offset"]),  # a browser's numbers end at 2^53
         "time": time_text(event["timestamp"]),
@@ -57,19 +46,14 @@ class EventTable:
     def __init__(self, opened: Callable[[int, int], Any], *, label: str) -> None:
         self._opened = opened
         columns = [
-            {"name": name, "label": text, "field": name, "align": align, "style": style}
+            {"name": name, "label": text, "field": name, "align": align, "style": style, "clamped": name in _CLAMPED}
             for name, text, align, style in _COLUMNS
         ]
-        self._table = dressed(ui.table(columns=columns, rows=[], row_key="id"), label)
-        self._table.classes("headrace-events headrace-opens")
-        self._table.add_slot("body-cell-offset", _OPEN)
-        for name in ("value", "headers"):
-            self._table.add_slot(f"body-cell-{name}", _SHORT)
-        self._table.on("row-click", lambda event: self._open(event.args[1]))
-        self._table.on("open", lambda event: self._open(event.args))
+        columns[0]["says"] = "Open offset"
+        self._table = Table(columns, label=label).classes("headrace-events").leads(opened=self._open)
 
     def show(self, events: Iterable[Event]) -> None:
-        self._table.rows = [event_row(event) for event in events]
+        self._table.show([event_row(event) for event in events])
 
     @property
     def visible(self) -> bool:

@@ -14,9 +14,8 @@ from nicegui import ui
 
 from headrace.console.access import ServerError
 from headrace.console.frame import View
-from headrace.console.parts.pieces import shown_rows
 from headrace.console.parts.states import show_empty, show_unmatched
-from headrace.console.parts.tables import dressed, leads
+from headrace.console.parts.tables import Table
 
 Row = dict[str, Any]
 _ONE_LINE = "white-space: nowrap"
@@ -58,8 +57,7 @@ class Listing:
             self._filter.classes("w-full sm:w-64").visible = filter_label is not None
             self._filter.on_value_change(self.restart)
             self.bar = ui.row().classes("items-center gap-2 grow")
-        table = ui.table(columns=[_column(column) for column in columns], rows=[], row_key="id")
-        self._table = leads(dressed(table).classes("headrace-list"), view.go)
+        self._table = Table([_column(column) for column in columns]).classes("headrace-list").leads(view.go)
         self._empty = show_empty(empty, hint)
         self._unmatched = show_unmatched(self._show_all)
         self._table.visible = self._empty.visible = self._unmatched.visible = False
@@ -75,7 +73,7 @@ class Listing:
 
     async def refresh(self) -> None:
         rows, self._next = await self._fetch(self.filter, self._after)
-        shown_rows(self._table, rows)
+        self._table.show(rows)
         self._table.visible = bool(rows)
         self._empty.visible = not rows and not self.filter
         self._unmatched.visible = not rows and bool(self.filter)

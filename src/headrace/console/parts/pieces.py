@@ -10,7 +10,7 @@ from typing import Any
 from nicegui import ui
 
 from headrace.console.look import tone
-from headrace.console.parts.tables import dressed, leads, toned
+from headrace.console.parts.tables import Table
 
 DEEPEST = 3
 _CELL = {
@@ -83,11 +83,11 @@ def table(
     title: str | None = None,
     go: Callable[[str], object] | None = None,
     opened: Callable[[dict[str, Any]], object] | None = None,
-) -> ui.table:
-    """Columns are name, label and side (`left`, `right`, or `state` for the word of a state). Rows follow by `shown_rows`.
-    Cells are text. With `go` or `opened` rows can be clicked, see `tables.leads`."""
-    found = ui.table(
-        columns=[
+) -> Table:
+    """Columns are name, label and side (`left`, `right`, or `state` for the word of a state). Rows follow by `show`.
+    Cells are text. With `go` or `opened` rows can be clicked, see `Table.leads`."""
+    found = Table(
+        [
             {
                 "name": name,
                 "label": label,
@@ -98,12 +98,11 @@ def table(
             }
             for name, label, side in columns
         ],
-        rows=[],
-        row_key=key,
+        key=key,
+        label=title or "",
         title=title,
-    )
-    dressed(found, title or "").classes("headrace-list")
-    return leads(found, go or (lambda _: None), opened) if go or opened else found
+    ).classes("headrace-list")
+    return found.leads(go, opened) if go or opened else found
 
 
 class Redrawn:
@@ -121,10 +120,3 @@ class Redrawn:
             self._column.clear()
             with self._column:
                 draw()
-
-
-def shown_rows(found: ui.table, rows: list[dict[str, Any]]) -> None:
-    """Replaces the rows, if they are others: a page is not sent what it shows already."""
-    rows = toned(found.columns, rows)
-    if found.rows != rows:
-        found.rows = rows

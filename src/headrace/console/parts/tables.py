@@ -2,14 +2,14 @@
 phone a row becomes a card of names and values.
 
 A row with a member `link` leads there, one with a member `opens` is opened where it stands (the event `open`). A column with
-`state` is the word of a state. What stands in a cell is put in as text.
+`state` is the word of a state. How they are drawn is in `steady_table.js`.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Self
 
 from nicegui import ui
 
@@ -17,54 +17,38 @@ from headrace.console.look import MOST_COLUMNS, tone
 
 Row = dict[str, Any]
 
-_FIRST = """
-<q-td :props="props">
-  <a v-if="props.row.link" :href="props.row.link" @click.stop>{{ props.value }}</a>
-  <button v-else-if="props.row.opens" type="button" class="headrace-open"
-    @click.stop="$parent.$emit('open', props.row)">{{ props.value }}</button>
-  <span v-else>{{ props.value }}</span>
-</q-td>
-"""
-_STATE = """
-<q-td :props="props">
-  <span v-if="props.value" class="headrace-state" :data-tone="props.row[props.col.name + '_tone']">{{ props.value }}</span>
-</q-td>
-"""
 _ODD = re.compile(r"[^\w ,.:%/()–-]")
 
 
-def dressed(found: ui.table, label: str = "") -> ui.table:
-    """Called once, when the table has its columns."""
-    found.classes("w-full headrace-cards").props("flat bordered dense wrap-cells hide-no-data")
-    if label:
-        found.props["aria-label"] = label
-    columns = found.columns
-    for number, column in enumerate(columns[:MOST_COLUMNS], 1):
-        found.style[f"--name-{number}"] = f'"{_ODD.sub(" ", str(column["label"]))[:40]}"'
-    for column in columns:
-        if column.get("state"):
-            found.add_slot(f"body-cell-{column['name']}", _STATE)
-    return found
+class Table(ui.table, component="steady_table.js"):
+    """`key` is the member of a row that is its alone."""
 
+    def __init__(self, columns: Sequence[Row], *, key: str = "id", label: str = "", title: str | None = None) -> None:
+        super().__init__(columns=list(columns), rows=[], row_key=key, title=title)
+        self.classes("w-full headrace-cards").props("flat bordered dense wrap-cells hide-no-data")
+        if label:
+            self.props["aria-label"] = label
+        for number, column in enumerate(columns[:MOST_COLUMNS], 1):
+            self.style[f"--name-{number}"] = f'"{_ODD.sub(" ", str(column["label"]))[:40]}"'
 
-def leads(found: ui.table, go: Callable[[str], object], opened: Callable[[Row], object] | None = None) -> ui.table:
-    """Rows are clicked, or the first cell of one with the keyboard."""
+    def leads(self, go: Callable[[str], object] | None = None, opened: Callable[[Row], object] | None = None) -> Self:
+        """Rows are clicked, or the first cell of one with the keyboard."""
 
-    def clicked(row: Row) -> object:
-        if row.get("link"):
-            return go(row["link"])
-        return opened(row) if opened is not None and row.get("opens") else None
+        def clicked(row: Row) -> object:
+            if go is not None and row.get("link"):
+                return go(row["link"])
+            return opened(row) if opened is not None and row.get("opens") else None
 
-    found.classes("headrace-opens")
-    found.add_slot(f"body-cell-{found.columns[0]['name']}", _FIRST)
-    found.on("row-click", lambda event: clicked(event.args[1]))
-    found.on("open", lambda event: clicked(event.args))
-    return found
+        self.classes("headrace-opens")
+        self.columns[0]["leads"] = True
+        self.on("row-click", lambda event: clicked(event.args[1]))
+        self.on("open", lambda event: clicked(event.args))
+        return self
 
-
-def toned(columns: Sequence[dict[str, Any]], rows: Sequence[Row]) -> list[Row]:
-    """The rows with the tones of their states."""
-    states = [column["name"] for column in columns if column.get("state")]
-    if not states:
-        return list(rows)
-    return [row | {f"{name}_tone": tone(str(row.get(name) or "")) for name in states} for row in rows]
+    def show(self, rows: Sequence[Row]) -> None:
+        """Replaces the rows, if they are others: a page is not sent what it shows already."""
+        states = [column["name"] for column in self.columns if column.get("state")]
+        if states:
+            rows = [row | {f"{name}_tone": tone(str(row.get(name) or "")) for name in states} for row in rows]
+        if self.rows != rows:
+            self.rows = list(rows)

@@ -14,7 +14,7 @@ from headrace.console.access import part
 from headrace.console.frame import Page, View
 from headrace.console.pages.dead_letters.queue import dead_letters_of
 from headrace.console.pages.dead_letters.topic import dead_letters_in
-from headrace.console.parts.pieces import heading, shown_rows, table
+from headrace.console.parts.pieces import heading, table
 from headrace.console.parts.states import show_empty
 from headrace.console.parts.values import count_text
 
@@ -39,8 +39,8 @@ async def dead_letters(view: View) -> None:
 
     async def refresh() -> None:
         said = await view.access.get("/v1/dead-letters")
-        shown_rows(queues, [_queue_row(one) for one in said["queues"]])
-        shown_rows(topics, [_topic_row(one) for one in said["topics"]])
+        queues.show([_queue_row(one) for one in said["queues"]])
+        topics.show([_topic_row(one) for one in said["topics"]])
         queues.visible, no_queues.visible = bool(said["queues"]), not said["queues"]
         topics.visible, no_topics.visible = bool(said["topics"]), not said["topics"]
         more.visible = not said["complete"]

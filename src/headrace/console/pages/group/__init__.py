@@ -20,7 +20,7 @@ from headrace.console.parts.charts import TimeChart
 from headrace.console.parts.listing import Column, Listing, Row
 from headrace.console.parts.messages import left_text
 from headrace.console.parts.pieces import heading
-from headrace.console.parts.tables import dressed
+from headrace.console.parts.tables import Table
 from headrace.console.parts.values import count_text
 
 POLL_S = 2.0
@@ -59,15 +59,13 @@ class GroupPage:
         with ui.card().classes("w-full"):
             self._chart = TimeChart("Records behind, while this page is open", "records")
         heading("Members")
-        self._members = ui.table(
-            columns=[
+        self._members = Table(
+            [
                 {"name": name, "label": label, "field": name, "align": "left", "style": "overflow-wrap: anywhere"}
                 for name, label in (("client", "Client"), ("host", "Host"), ("reads", "Reads"), ("id", "Member"))
             ],
-            rows=[],
-            row_key="id",
-        )
-        dressed(self._members, "Members").classes("headrace-members")
+            label="Members",
+        ).classes("headrace-members")
         self._no_members = ui.label("None: nobody reads for this group now").classes("opacity-70")
         heading("Where it stands")
         self._listing = Listing(
@@ -89,7 +87,7 @@ class GroupPage:
             self._route.props["href"] = f"/routes/{part(about['route'])}"
             self._route.classes(remove="hidden")
         self._total.text = f"{left_text(standing['lag'], 'record')} behind"
-        self._members.rows = [_member(each) for each in about["members"][:MOST_MEMBERS]]
+        self._members.show([_member(each) for each in about["members"][:MOST_MEMBERS]])
         self._members.visible = bool(about["members"])
         self._no_members.visible = not about["members"]
         self._chart.add(datetime.now(UTC).strftime("%H:%M:%S"), _by_topic(self._offsets, standing["lag"]))

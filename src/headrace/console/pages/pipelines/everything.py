@@ -10,7 +10,7 @@ from nicegui import ui
 from headrace.console.access import part
 from headrace.console.frame import View
 from headrace.console.pages.pipelines.results import Result
-from headrace.console.parts.pieces import heading, plain, shown_rows, table
+from headrace.console.parts.pieces import heading, plain, table
 from headrace.console.parts.states import show_empty
 from headrace.console.parts.values import count_text, one_line, rate_text
 from headrace.console.pipeline_plots import Shown
@@ -55,7 +55,7 @@ async def everything(view: View) -> None:
         now_ms = time.time() * 1000
         found = in_turn(progress.pipelines.values())
         empty.visible, shown.visible, back.visible = not found, bool(found), progress.has_older
-        shown_rows(shown, [_row(one, now_ms) for one in found])
+        shown.show([_row(one, now_ms) for one in found])
 
     async def older() -> None:
         await progress.further_back()

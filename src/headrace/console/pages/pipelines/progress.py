@@ -8,7 +8,7 @@ from nicegui import ui
 
 from headrace.console.frame import View
 from headrace.console.pages.pipelines.charting import Chart
-from headrace.console.parts.pieces import Redrawn, heading, shown_rows, table
+from headrace.console.parts.pieces import Redrawn, heading, table
 from headrace.console.parts.states import show_empty
 from headrace.console.parts.values import count_text, rate_text, size_text
 from headrace.console.pipeline_plots import history
@@ -70,7 +70,7 @@ class ProgressTab:
         self._empty.visible, self._table.visible = not queries, bool(queries)
         if pipeline is None:
             return
-        shown_rows(self._table, [query_row(pipeline, query, now_ms) for query in queries])
+        self._table.show([query_row(pipeline, query, now_ms) for query in queries])
         said = [(query.name, _reads(query), query.text("error")) for query in queries]
         self._about.show(said, lambda: _tell(said))
         for chart, (title, unit, measure) in self._charts:

@@ -6,7 +6,8 @@ from __future__ import annotations
 from nicegui import ui
 
 from headrace.console.frame import View
-from headrace.console.parts.pieces import shown_rows, table
+from headrace.console.parts.pieces import table
+from headrace.console.parts.tables import Table
 from headrace.console.parts.values import count_text
 from headrace.console.pipeline_plots import Shown
 from headrace.console.pipeline_results import PAGE, LiveTable
@@ -21,7 +22,7 @@ class ResultTable:
         self._shown = shown
         self._live = live
         self._columns: list[str] = []
-        self._table: ui.table | None = None
+        self._table: Table | None = None
         page = view.query.get("page", "")
         self._first = (int(page[:6]) - 1) * PAGE if page.isascii() and page.isdecimal() else 0
         with ui.row().classes("w-full items-center gap-2"):
@@ -65,7 +66,7 @@ class ResultTable:
                 self._table = table(names or [("id", "Key", "left")])
             self._table.props["aria-label"] = self._shown.title
             self._sort.set_options({"": _CHANGED, **{name: name for name in (*page.columns, self._sort.value) if name}})
-        shown_rows(self._table, [dict(row) for row in page.rows])
+        self._table.show([dict(row) for row in page.rows])
         self._body.visible = bool(page.rows)
         last = page.first + len(page.rows)
         self._place.text = f"{page.first + 1:,} to {last:,}" if page.rows else ""

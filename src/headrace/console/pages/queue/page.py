@@ -13,7 +13,7 @@ from headrace.console.pages.queue.acting import actions
 from headrace.console.pages.queue.messages import Looking
 from headrace.console.parts.bindings import ask_bind, unbind_button
 from headrace.console.parts.charts import TimeChart
-from headrace.console.parts.pieces import Redrawn, as_json, facts, heading, members, shown_rows, state_badge, table
+from headrace.console.parts.pieces import Redrawn, as_json, facts, heading, members, state_badge, table
 from headrace.console.parts.values import count_text, rate_text, size_text
 
 POLL_S = 2.0
@@ -73,7 +73,7 @@ async def queue(view: View) -> None:
                 for shown, counted in (("in", "publish"), ("out", "deliver_get"), ("acked", "ack"))
             },
         )
-        shown_rows(consumers, [_consumer_row(one) for one in now["consumer_details"]])
+        consumers.show([_consumer_row(one) for one in now["consumer_details"]])
         consumers.visible = bool(now["consumer_details"])
         nobody.visible = not consumers.visible
 

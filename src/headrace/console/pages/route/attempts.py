@@ -15,7 +15,7 @@ from headrace.console.access import ServerError
 from headrace.console.frame import View
 from headrace.console.pages.route.acting import place
 from headrace.console.parts.asking import a_dialog, answers
-from headrace.console.parts.pieces import facts, heading, plain, shown_rows, state_badge, table
+from headrace.console.parts.pieces import facts, heading, plain, state_badge, table
 from headrace.console.parts.states import show_empty
 from headrace.console.parts.values import as_format, moment_text
 
@@ -78,7 +78,7 @@ class Panel:
         self._asked_once = True
         self._next = said["cursor"]
         rows = [_row(one) for one in said["attempts"]]
-        shown_rows(self._table, rows)
+        self._table.show(rows)
         self._table.visible, self._empty.visible = bool(rows), not rows
         self._newest.set_enabled(self._cursor is not None)
         self._older.set_enabled(self._next is not None)

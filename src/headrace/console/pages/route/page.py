@@ -21,7 +21,6 @@ from headrace.console.parts.pieces import (
     heading,
     members,
     plain,
-    shown_rows,
     state_badge,
     table,
 )
@@ -117,7 +116,7 @@ class _State:
             {name: count_text(one[name]) for name in ("partition", "position", "end", "lag")}
             for one in found["partitions"][:MOST_POSITIONS]
         ]
-        shown_rows(self._positions, rows)
+        self._positions.show(rows)
         self._positions.visible = bool(rows)
 
 

@@ -14,7 +14,7 @@ from headrace.console.frame import View
 from headrace.console.kinesis_access import KinesisAccess
 from headrace.console.pages.stream import acting, lineage, records
 from headrace.console.pages.streams import MODES
-from headrace.console.parts.pieces import Redrawn, facts, heading, shown_rows, state_badge, table
+from headrace.console.parts.pieces import Redrawn, facts, heading, state_badge, table
 from headrace.console.parts.values import count_text, time_text
 
 POLL_S = 3.0
@@ -73,7 +73,7 @@ async def stream(view: View) -> None:
                 }
                 for one in await kinesis.consumers(found["StreamARN"])
             ]
-            shown_rows(consumers, rows)
+            consumers.show(rows)
             consumers.visible, nobody.visible = bool(rows), not rows
 
     tabs.on_value_change(refresh)
@@ -110,7 +110,7 @@ class _Shards:
 
     def follow(self, shards: list[dict[str, Any]], more: bool) -> None:
         self._drawing.show(shards)
-        shown_rows(self._table, [_row(one) for one in reversed(shards[-SHOWN:])])
+        self._table.show([_row(one) for one in reversed(shards[-SHOWN:])])
         left = len(shards) - SHOWN
         self._more.text = f"{count_text(left)}{' and more' if more else ''} older ones are not listed" if left > 0 else ""
         self._more.visible = left > 0

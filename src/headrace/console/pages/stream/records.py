@@ -106,7 +106,7 @@ class Panel:
             return
         self._iterator = said.get("NextShardIterator")
         self._records = {one["SequenceNumber"]: one for one in said["Records"]}
-        self._table.rows = [_row(one) for one in said["Records"]]
+        self._table.show([_row(one) for one in said["Records"]])
         self._table.visible, self._empty.visible = bool(self._records), not self._records
         self._on.set_enabled(self._iterator is not None)
         behind = f"{count_text(said.get('MillisBehindLatest') or 0)} ms behind the latest"
