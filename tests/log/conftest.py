@@ -201,10 +201,10 @@ class Rig:
         assert found is not None
         return found
 
-    def append(self, *values: bytes, topic: str = "t", index: int = 0, **how: Any) -> int:
+    def append(self, *values: bytes, topic: str = "t", index: int = 0, waits: bool = False, **how: Any) -> int:
         """One batch of these values; returns its base offset."""
         batch = self.batch(*values, **how)
-        return self.call(lambda: self.partition(topic, index).append(batch))
+        return self.call(lambda: self.partition(topic, index).append(batch, waits=waits))
 
     def batch(self, *values: bytes, key: bytes | None = None, timestamp_ms: int | None = None, **how: Any) -> bytearray:
         when = self.clock.now_ms() if timestamp_ms is None else timestamp_ms

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from typing import Any
 
 import pytest
@@ -36,9 +37,9 @@ class Syncs:
         return sum(count for path, count in self.counts.items() if what in path)
 
 
-def held_with_topic(rigs: Any) -> Any:
+def held_with_topic(rigs: Any, **how: Any) -> Any:
     """Threads do only what they are told to, and there is a topic."""
-    rig = rigs(held=True)
+    rig = rigs(held=True, **how)
     rig.open()
     rig.create("t")
     rig.settle()
@@ -144,6 +145,107 @@ class TestGroupCommit:
             rig.write(b"%d" % number, index=number % 3)
         rig.reopen(5)
         assert sum(len(rig.values(index=index)) for index in range(3)) == 40
+
+
+class TestLeftBehind:
+    """Where nothing is being synced, and whoever appends waits: the segment is written once the disk is at work."""
+
+    @pytest.mark.parametrize("direct", [False, True])
+    def test_the_segment_has_it_when_its_group_is_handed_over(self, rigs: Any, direct: bool) -> None:
+        rig = held_with_topic(rigs, direct=direct)
+        rig.write(b"0")
+        partition = rig.partition()
+        size = rig.disk.size(partition.segments[0].path)
+        rig.append(b"1", waits=True)
+        rig.append(b"2", waits=True)
+        assert rig.disk.size(partition.segments[0].path) == size
+        assert (partition.end_offset, partition.high_watermark) == (3, 1)
+        rig.call(lambda: rig.log.after_sync(lambda error: None, now=True))
+        assert rig.disk.size(partition.segments[0].path) == partition.segments[0].size > size
+        rig.append(b"3", waits=True)  # the disk is at work: nothing is gained by leaving it
+        assert rig.disk.size(partition.segments[0].path) == partition.segments[0].size
+        rig.settle()
+        assert rig.values() == [b"0", b"1", b"2", b"3"]
+
+    def test_what_nobody_asks_for_is_there_soon(self, rig: Any) -> None:
+        rig.create("t")
+        rig.append(b"0", waits=True)
+        rig.advance(0.02)
+        rig.kill()
+        rig.open()
+        assert rig.values() == [b"0"]
+
+    def test_whoever_does_not_wait_has_all_before_it_written(self, rigs: Any) -> None:
+        rig = held_with_topic(rigs)
+        rig.append(b"0", waits=True)
+        rig.append(b"1")
+        rig.kill()
+        rig.open()
+        assert rig.values() == [b"0", b"1"]
+
+    @pytest.mark.parametrize("direct", [False, True])
+    @pytest.mark.parametrize("room", [0, 60, 1500])
+    def test_what_finds_no_room_waits_for_it_in_the_journal(self, rigs: Any, direct: bool, room: int) -> None:
+        rig = held_with_topic(rigs, direct=direct)
+        rig.create("other")
+        rig.write(b"0")
+        answers: list[Exception | None] = []
+        for _ in range(2):
+            rig.append(bytes(1000), waits=True)
+        rig.append(bytes(1000), topic="other", waits=True)
+        rig.disk.capacity_bytes = rig.disk.used_bytes() + room
+        rig.call(lambda: rig.log.after_sync(answers.append))
+        for _ in range(20):
+            rig.pump()
+        assert answers == []
+        rig.disk.capacity_bytes = None
+        rig.settle()
+        assert answers == [None]
+        rig.write(b"1")
+        rig.reopen()
+        assert [len(value) for value in rig.values()] == [1, 1000, 1000, 1]
+        assert rig.values(topic="other") == [bytes(1000)]
+
+    def test_what_found_no_room_before_the_power_went_is_in_the_journal_or_was_not_promised(self, rigs: Any) -> None:
+        rig = held_with_topic(rigs, direct=True)
+        answers: list[Exception | None] = []
+        rig.append(bytes(1000), waits=True)
+        rig.disk.capacity_bytes = rig.disk.used_bytes()
+        rig.call(lambda: rig.log.after_sync(answers.append))
+        for _ in range(20):
+            rig.pump()
+        rig.disk.capacity_bytes = None
+        rig.reopen(1)
+        assert answers == []
+        assert rig.values() == [bytes(1000)]
+
+    def test_a_segment_that_can_not_be_written_makes_the_log_read_only(self, rigs: Any) -> None:
+        rig = held_with_topic(rigs)
+        rig.write(b"0")
+        answers: list[Exception | None] = []
+
+        def broken(position: int, pieces: object) -> None:
+            raise OSError(errno.EIO, "the device is gone")
+
+        rig.append(b"1", waits=True)
+        rig.partition().segments[-1].file().write = broken
+        rig.call(lambda: rig.log.after_sync(answers.append))
+        rig.advance(1)
+        rig.pump()
+        assert isinstance(rig.log.refusal, ReadOnly)
+        assert len(answers) == 1
+        assert isinstance(answers[0], Exception)
+        assert rig.values() == [b"0"]
+
+    def test_on_a_disk_that_is_nearly_full_a_refusal_comes_at_once(self, rig: Any) -> None:
+        rig.create("t")
+        rig.write(b"0")
+        rig.disk.capacity_bytes = rig.disk.used_bytes() + 500
+        rig.log._reserve_bytes = 0
+        rig.advance(2)
+        with pytest.raises(DiskFull):
+            rig.append(bytes(1000), waits=True)
+        assert rig.partition().end_offset == 1
 
 
 class TestKinds:

@@ -210,16 +210,18 @@ class LogMachine(RuleBasedStateMachine):
 
     # --- rules: writing
 
-    @rule(where=st.integers(0, 9), sizes=SIZES, ask=st.booleans())
+    @rule(where=st.integers(0, 9), sizes=SIZES, ask=st.booleans(), waits=st.booleans())
     @survives
-    def append(self, where: int, sizes: list[int], ask: bool) -> None:
+    def append(self, where: int, sizes: list[int], ask: bool, waits: bool) -> None:
         target = self.pick(where)
         if target is not None:
-            self.append_to(*target[1:], sizes=sizes)
+            self.append_to(*target[1:], sizes=sizes, waits=waits)
             if ask:
                 self.ask()
 
-    def append_to(self, partition: Any, found: ModelPartition, *, sizes: list[int], **how: Any) -> Written | None:
+    def append_to(
+        self, partition: Any, found: ModelPartition, *, sizes: list[int], waits: bool = False, **how: Any
+    ) -> Written | None:
         self.serial += 1
         values = [b"%d-%d-" % (self.serial, number) + bytes(size) for number, size in enumerate(sizes)]
         late = self.random.choice((0, 0, 0, -5000, 3000))
@@ -227,16 +229,16 @@ class LogMachine(RuleBasedStateMachine):
         reserved = partition.pending_reserved > 0  # behind a commit that is under way
         durable = reserved or partition.durability is Durability.FSYNC
         try:
-            base = self.rig.call(lambda: partition.append(batch))
+            base = self.rig.call(lambda: partition.append(batch, waits=waits))
         except DiskFull:
             assert self.rig.disk.capacity_bytes is not None
             return None
         producer = (how["producer_id"], how["base_sequence"]) if "producer_id" in how else None
-        return self.wrote(found, base, bytes(batch), durable, producer=producer, reserved=reserved)
+        return self.wrote(found, base, bytes(batch), durable, producer=producer, reserved=reserved or (waits and durable))
 
-    @rule(where=st.integers(0, 9), producer_id=st.integers(1, 3), count=st.integers(1, 3))
+    @rule(where=st.integers(0, 9), producer_id=st.integers(1, 3), count=st.integers(1, 3), waits=st.booleans())
     @survives
-    def append_idempotent(self, where: int, producer_id: int, count: int) -> None:
+    def append_idempotent(self, where: int, producer_id: int, count: int, waits: bool) -> None:
         target = self.pick(where)
         if target is None:
             return
@@ -246,6 +248,7 @@ class LogMachine(RuleBasedStateMachine):
             partition,
             found,
             sizes=[20] * count,
+            waits=waits,
             producer_id=producer_id,
             producer_epoch=0,
             base_sequence=producer.next_sequence,
@@ -382,7 +385,7 @@ class LogMachine(RuleBasedStateMachine):
     @rule(where=st.integers(0, 9), producer_id=st.integers(1, 3), tell=st.booleans())
     @survives
     def checkpoint_while_a_batch_waits(self, where: int, producer_id: int, tell: bool) -> None:
-        self.append_idempotent(where=where, producer_id=producer_id, count=1)
+        self.append_idempotent(where=where, producer_id=producer_id, count=1, waits=False)
         self.rig.call(self.rig.log.checkpoint_soon)
         self.rig.turn()
         self.rig.call(self.rig.keeper.run)
@@ -625,7 +628,7 @@ class LogMachine(RuleBasedStateMachine):
             assert end >= high_watermark, "nobody has read what is lost"
         if everything:
             lost = [batch for batch in old.batches if batch.base >= end]
-            assert not lost or lost[0].reserved, "what is in the page cache outlives the process"
+            assert all(batch.reserved for batch in lost), "what is in the page cache outlives the process"
         expected = [batch for batch in old.batches if batch.end > start and batch.end <= end]
         self.check_content(partition, expected)
         assert end == (expected[-1].end if expected else start)

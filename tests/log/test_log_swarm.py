@@ -59,8 +59,13 @@ def _rules(random: Random) -> dict[str, Callable[[], dict[str, Any]]]:
         return random.choices(("commit.work", "commit.tell", "keeper.work", "keeper.tell"), k=random.randint(1, 6))
 
     return {
-        "append": lambda: {"where": where(), "sizes": sizes(), "ask": maybe()},
-        "append_idempotent": lambda: {"where": where(), "producer_id": producer_id(), "count": random.randint(1, 3)},
+        "append": lambda: {"where": where(), "sizes": sizes(), "ask": maybe(), "waits": maybe()},
+        "append_idempotent": lambda: {
+            "where": where(),
+            "producer_id": producer_id(),
+            "count": random.randint(1, 3),
+            "waits": maybe(),
+        },
         "retry": lambda: {"where": where(), "producer_id": producer_id(), "back": random.randrange(5)},
         "put": lambda: {"keys": values()},
         "commit_together": lambda: {

@@ -52,7 +52,7 @@ def handle_sole(connection: KafkaConnection, view: memoryview, sole: SoleBatch) 
     spans = connection.broker.spans
     span = None if spans is None else spans.begin_batch("kafka", partition.topic, index, view[first:last], checked[7])
     try:
-        base = partition.append_checked(view[first:last], checked)
+        base = partition.append_checked(view[first:last], checked, waits=acks == -1)
     except LogError as refused:
         if span is not None:
             _end_span(connection, span, type(refused).__name__)
@@ -126,7 +126,7 @@ def handle(connection: KafkaConnection, view: memoryview, start: int, end: int, 
                 records = _RECORD_COUNT.unpack_from(view, first + _RECORD_COUNT_AT)[0] if last - first >= _HEAD_BYTES else 0
                 span = spans.begin_batch("kafka", partition.topic, index, view[first:last], records)
             try:
-                base = partition.append(view[first:last])
+                base = partition.append(view[first:last], waits=acks == -1)
             except LogError as refused:
                 failed = True
                 results.append(_failed(partition, refused))

@@ -11,7 +11,9 @@ A small group is handed over by the event loop without a turn of the commit thre
 (`Journal.start`): on a quiet server waking a thread of Python, and being woken by it, costs as much as the sync.
 
 A write may ask to reach its segment only after the journal has it (`after_journal`), which is how several writes happen
-together or not at all.
+together or not at all. Or it may be left `behind`: the segment is written once its group is handed over, while the disk is at
+work, because on a quiet server that is time in which nobody waits. If there is no room for it then, it is put off until the
+journal has it, like those.
 
 When the sync fails nothing is acknowledged and the log is read-only from then on: what the disk holds is unknown.
 
@@ -71,6 +73,7 @@ class _Group:
     journal_only: bool = False
     sync_first: bool = False  # some of its writes do
     urgent: bool = False  # somebody waits for it
+    put_off: bool = False  # some of its writes found no room in their segments
     durable: bool = False  # what is left to do is to write what waited for the journal
 
 
@@ -101,6 +104,8 @@ class GroupCommit:
         self._queue: list[_Group] = []  # closed because they were full
         self._syncing: _Group | None = None
         self._linger: Timer | None = None  # for writes that nobody waits for; it goes on when somebody does, and may be early
+        self.roomy = False
+        self.behind: list[Write] = []  # the segments do not have these yet
         self._soon = False  # the next group begins at the end of the turn
         self._checkpoint_asked_at = 0
         self._growths = 0
@@ -114,9 +119,11 @@ class GroupCommit:
 
     # --- on the event loop
 
-    def add(self, write: Write, *, urgent: bool) -> None:
+    def add(self, write: Write, *, urgent: bool, behind: bool = False) -> None:
         group = self._gathering
         group.writes.append(write)
+        if behind:
+            self.behind.append(write)
         size = len(write.entry.content)
         group.size_bytes += size
         self.waiting_bytes += size
@@ -203,8 +210,40 @@ class GroupCommit:
             if not group.writes and not group.callbacks:
                 return
         self._syncing = group
-        if not self._start_direct(group):
+        begun = self._start_direct(group)
+        if self.behind:
+            self.write_behind()
+        if not begun:
             self._submit(group)
+
+    @property
+    def quiet(self) -> bool:
+        """What is added now will be handed over at the end of the turn, or soon, and may be left behind until then. Not so on a
+        disk that is nearly full, where whoever appends is told at once."""
+        return self.roomy and self._syncing is None
+
+    def write_behind(self) -> None:
+        """What was left behind reaches its segments."""
+        writes, self.behind = self.behind, []
+        for number, write in enumerate(writes):
+            assert write.segment is not None
+            try:
+                write.segment.file().write(write.entry.position, (write.entry.content,))
+            except OSError as error:
+                if error.errno in NO_SPACE:
+                    self._put_off(writes[number:])
+                else:
+                    self._failed(error)
+                return
+
+    def _put_off(self, late: list[Write]) -> None:
+        found = set(map(id, late))
+        for group in (self._syncing, *self._queue, self._gathering):
+            for number, write in enumerate(group.writes if group is not None else ()):
+                if group is not None and id(write) in found:
+                    group.writes[number] = write._replace(after_journal=True)
+                    group.journal_only = group.put_off = True
+                    write.partition.pending_reserved += 1
 
     def _start_direct(self, group: _Group) -> bool:
         if group.journal_only or group.sync_first or group.size_bytes > _QUICK_BYTES or not group.writes:
@@ -216,7 +255,11 @@ class GroupCommit:
                 self._submit(group)
                 return
             self.times.add(self._clock.monotonic() - began_s)
-            self._finish(group, error)
+            if group.put_off and error is None:
+                group.durable = True
+                self._submit(group)
+            else:
+                self._finish(group, error)
 
         return self.journal.start([write.entry for write in group.writes], group.size_bytes, done)
 
@@ -294,6 +337,7 @@ class GroupCommit:
         """After a failed sync nobody knows what the disk holds: what is not durable yet never will be, nor what follows."""
         self._stopped = error
         groups, self._queue, self._gathering = [*self._queue, self._gathering], [], _Group()
+        self.behind.clear()
         for group in groups:
             self.waiting_bytes -= group.size_bytes
             _tell(group.callbacks, error)

@@ -58,6 +58,7 @@ T = TypeVar("T")
 
 _INTERNAL = {"cleanup.policy": "compact", "max.message.bytes": str(256 * 1024 * 1024), "retention.ms": "-1"}
 _CHECKPOINT_EVERY_S = 30.0
+_ROOMY_BYTES = 256 * 1024 * 1024  # free beside the reserve: more than is written until that is looked at again
 _SPACE_EVERY_S = 1.0
 
 
@@ -162,6 +163,7 @@ class EmbeddedLog:
             failed=self.sync_failed,
             wants_checkpoint=self.checkpoint_soon,
         )
+        self.commit.roomy = self.disk.free_bytes() >= self._reserve_bytes + _ROOMY_BYTES
         self._restore_topics(opening)
         self._was_clean = checkpoint.clean
         self.checkpoints.begin(opening.next_sequence, opening.broken)
@@ -365,6 +367,7 @@ class EmbeddedLog:
     def _check_space(self) -> None:
         if not isinstance(self.refusal, ReadOnly):
             free = self.disk.free_bytes()
+            self.commit.roomy = free >= self._reserve_bytes + _ROOMY_BYTES
             if free < self._reserve_bytes and self.refusal is None:
                 self.refusal = DiskFull(f"{free} bytes are free, {self._reserve_bytes} are kept in reserve")
                 logger.error("writes are refused: %s", self.refusal)

@@ -44,6 +44,7 @@ _FRAME = struct.Struct(">4sIQII8s")
 _ENTRY = struct.Struct(">B3x16siqqI4x")
 _MAGIC = b"HRJF"
 _BLOCK_BYTES = 4096
+_FEW_ENTRIES = 4  # are not copied to be one piece
 _STEP_BYTES = 1024 * 1024  # the file in use grows by steps, so that a small server takes little room
 _PREPARED_BYTES = 256 * 1024  # a file that is made ready takes the disk for a millisecond at a time
 
@@ -126,18 +127,21 @@ class Journal:
 
         return ring_file.direct.start(self._position, pieces, ended)
 
-    def _frame(self, entries: Sequence[Entry]) -> tuple[int, tuple[bytes, bytes, bytes]]:
-        """The next frame, and how many bytes of the file it takes."""
+    def _frame(self, entries: Sequence[Entry]) -> tuple[int, list[bytes]]:
+        """The next frame in pieces, and how many bytes of the file it takes."""
         pieces: list[bytes] = []
         for kind, topic_id, partition, segment_base, position, content in entries:
             pieces.append(_ENTRY.pack(kind, topic_id.bytes, partition, segment_base, position, len(content)))
             pieces.append(content)
-        payload = b"".join(pieces)
-        head = _FRAME.pack(_MAGIC, 0, self.next_sequence, len(payload), len(entries), self._key)
-        crc = crc32c(payload, crc32c(head[8:]))
-        head = head[:4] + crc.to_bytes(4, "big") + head[8:]
-        size = _frame_bytes(len(payload))
-        return size, (head, payload, bytes(size - _FRAME.size - len(payload)))
+        if len(entries) > _FEW_ENTRIES:
+            pieces = [b"".join(pieces)]
+        length = sum(map(len, pieces))
+        head = _FRAME.pack(_MAGIC, 0, self.next_sequence, length, len(entries), self._key)
+        crc = crc32c(head[8:])
+        for piece in pieces:
+            crc = crc32c(piece, crc)
+        size = _frame_bytes(length)
+        return size, [head[:4] + crc.to_bytes(4, "big") + head[8:], *pieces, bytes(size - _FRAME.size - length)]
 
     def _written(self, ring_file: _RingFile, size: int) -> None:
         ring_file.last_sequence = self.next_sequence

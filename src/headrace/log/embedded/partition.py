@@ -2,7 +2,8 @@
 
 A batch is checked, stamped with its offset and written to the last segment in one go on the event loop. With `durability =
 fsync` it then waits for the group commit, and only what is durable is shown to readers: nobody reads what a crash could take
-back. With `flush` and `memory` it is readable at once.
+back. Where whoever appends waits for that as well, and the disk has nothing to do, it is written while the disk is at work
+(`commit`). With `flush` and `memory` it is readable at once.
 """
 
 from __future__ import annotations
@@ -59,11 +60,12 @@ class EmbeddedPartition(StoredPartition):
 
     # --- appending
 
-    def append(self, batch: bytearray | memoryview) -> int:
-        return self.append_checked(batch, check_from_client(batch))
+    def append(self, batch: bytearray | memoryview, *, waits: bool = False) -> int:
+        return self.append_checked(batch, check_from_client(batch), waits=waits)
 
-    def append_own(self, batch: bytearray, count: int, timestamp_ms: int) -> int:
-        return self.append_checked(batch, (0, count - 1, timestamp_ms, timestamp_ms, -1, -1, -1, count))
+    def append_own(self, batch: bytearray, count: int, timestamp_ms: int, *, waits: bool = False) -> int:
+        checked = (0, count - 1, timestamp_ms, timestamp_ms, -1, -1, -1, count)
+        return self.append_checked(batch, checked, waits=waits)
 
     def append_control(self, batch: bytearray) -> int:
         """For the broker's own markers."""
@@ -84,6 +86,8 @@ class EmbeddedPartition(StoredPartition):
         self,
         batch: bytearray | memoryview,
         checked: Checked,
+        *,
+        waits: bool = False,
         after_journal: bool = False,
         dry: bool = False,
     ) -> int:
@@ -115,6 +119,10 @@ class EmbeddedPartition(StoredPartition):
             raise PartitionSealed(self.sealed)
         base_offset = self.end_offset
         stamp_batch(batch, 0, base_offset, self.leader_epoch)
+        commit = log.commit
+        behind = waits and self.durability is _FSYNC and commit.quiet
+        if commit.behind and not behind:
+            commit.write_behind()  # nothing may stand in a file before what has an earlier place in it
         if after_journal and self.durability is Durability.MEMORY:
             after_journal = False
         elif self.pending_reserved:
@@ -127,6 +135,10 @@ class EmbeddedPartition(StoredPartition):
             if after_journal:
                 segment.reserve(size, base_offset, max_timestamp)
                 self.pending_reserved += 1
+                behind = False
+            elif behind:
+                segment.file()  # what can't be opened is told now
+                segment.reserve(size, base_offset, max_timestamp)
             else:
                 segment.append(batch, base_offset, max_timestamp)
         except OSError as error:
@@ -141,7 +153,7 @@ class EmbeddedPartition(StoredPartition):
                 producers.note_transaction(producer_id, base_offset, marker)
             self.producers_changed = True
         if after_journal or self.durability is _FSYNC:
-            log.commit.add(
+            commit.add(
                 Write(
                     self,
                     segment,
@@ -152,6 +164,7 @@ class EmbeddedPartition(StoredPartition):
                     self._take_unsynced() if self._has_unsynced else (),
                 ),
                 urgent=bool(self.watchers),
+                behind=behind,
             )
         else:
             self._has_unsynced = True
