@@ -14,7 +14,7 @@ from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from libc.errno cimport EINTR, EIO, errno
 from libc.stdint cimport int64_t, uint64_t
 from libc.stdlib cimport free
-from libc.string cimport memcpy, memset
+from libc.string cimport memset
 
 cdef extern from "linux/aio_abi.h" nogil:
     ctypedef unsigned long aio_context_t
@@ -103,6 +103,37 @@ cdef extern from *:
     }
     """
     int all_in_memory(int fd, uint64_t position, uint64_t size) nogil
+
+cdef extern from *:
+    """
+    #include <stdint.h>
+    #include <string.h>
+    #ifdef __SSE2__
+    #include <emmintrin.h>
+    #endif
+    /* The device, or a virtual machine's host, has read what stood there before, and a processor takes its time to get such
+       memory back. Much of it is written without asking for it first. */
+    static void copy_past_cache(char *to, const char *from, size_t size) {
+    #ifdef __SSE2__
+        if (size >= 16384) {
+            size_t first = -(uintptr_t)to & 15;
+            memcpy(to, from, first);
+            to += first, from += first, size -= first;
+            for (; size >= 64; to += 64, from += 64, size -= 64) {
+                __m128i a = _mm_loadu_si128((const __m128i *)from), b = _mm_loadu_si128((const __m128i *)(from + 16));
+                __m128i c = _mm_loadu_si128((const __m128i *)(from + 32)), d = _mm_loadu_si128((const __m128i *)(from + 48));
+                _mm_stream_si128((__m128i *)to, a);
+                _mm_stream_si128((__m128i *)(to + 16), b);
+                _mm_stream_si128((__m128i *)(to + 32), c);
+                _mm_stream_si128((__m128i *)(to + 48), d);
+            }
+            _mm_sfence();
+        }
+    #endif
+        memcpy(to, from, size);
+    }
+    """
+    void copy_past_cache(char *to, const char *source, size_t size) nogil
 
 cdef enum:
     ALIGNMENT = 4096
@@ -220,7 +251,7 @@ cdef class DirectWriter:
             if <size_t> view.len > self.room - filled:
                 PyBuffer_Release(&view)
                 return False
-            memcpy(self.work.buffer + filled, view.buf, view.len)
+            copy_past_cache(self.work.buffer + filled, <const char *> view.buf, view.len)
             filled += view.len
             PyBuffer_Release(&view)
         if not filled or filled % ALIGNMENT or position % ALIGNMENT:

@@ -7,6 +7,7 @@ import errno
 import functools
 import math
 import os
+import random
 import resource
 import signal
 from collections.abc import Callable, Coroutine
@@ -63,6 +64,18 @@ async def test_what_was_told_is_in_the_file(tmp_path: Path, by_thread: bool) -> 
     for number in range(1, 50):
         assert await opened.write(number * BLOCK, bytes([number]) * BLOCK) is None
     assert opened.file.read(0, 50 * BLOCK) == b"".join(bytes([number]) * BLOCK for number in range(50))
+    opened.direct.close()
+
+
+@pytest.mark.parametrize("first", [0, 1, 15, 16, 80, 4095])
+@pytest.mark.parametrize("size", [16_383, 16_384, 16_385, 40_001, 65_533])
+@on_a_loop
+async def test_large_pieces_are_whole_wherever_they_begin_and_end(tmp_path: Path, first: int, size: int) -> None:
+    opened = Opened(tmp_path)
+    given = random.Random(size).randbytes(size + 7)
+    rest = -(first + size) % BLOCK
+    assert await opened.write(0, b"a" * first, memoryview(given)[7:], b"z" * rest) is None  # type: ignore[arg-type]
+    assert opened.file.read(0, first + size + rest) == b"a" * first + given[7:] + b"z" * rest
     opened.direct.close()
 
 

@@ -291,9 +291,12 @@ class GroupCommit:
             self._failed(error)
         else:
             self.applied_sequence = self.journal.next_sequence
+            watched: dict[EmbeddedPartition, None] = {}
             for write in group.writes:
                 write.partition.now_durable(write)
-            for partition in {write.partition: None for write in group.writes if write.partition.watchers}:
+                if write.partition.watchers:
+                    watched[write.partition] = None
+            for partition in watched:
                 partition.tell_watchers()
             if self.journal.filled_files > self._checkpoint_asked_at:
                 self._checkpoint_asked_at = self.journal.filled_files

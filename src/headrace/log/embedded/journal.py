@@ -41,9 +41,11 @@ TRIM = 2
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 
 _FRAME = struct.Struct(">4sIQII8s")
+_HEAD = struct.Struct(">QII8s")  # what of it the CRC covers
 _ENTRY = struct.Struct(">B3x16siqqI4x")
 _MAGIC = b"HRJF"
 _BLOCK_BYTES = 4096
+_ZEROS = bytes(_BLOCK_BYTES)
 _FEW_ENTRIES = 4  # are not copied to be one piece
 _STEP_BYTES = 1024 * 1024  # the file in use grows by steps, so that a small server takes little room
 _PREPARED_BYTES = 256 * 1024  # a file that is made ready takes the disk for a millisecond at a time
@@ -136,12 +138,12 @@ class Journal:
         if len(entries) > _FEW_ENTRIES:
             pieces = [b"".join(pieces)]
         length = sum(map(len, pieces))
-        head = _FRAME.pack(_MAGIC, 0, self.next_sequence, length, len(entries), self._key)
-        crc = crc32c(head[8:])
+        head = _HEAD.pack(self.next_sequence, length, len(entries), self._key)
+        crc = crc32c(head)
         for piece in pieces:
             crc = crc32c(piece, crc)
         size = _frame_bytes(length)
-        return size, [head[:4] + crc.to_bytes(4, "big") + head[8:], *pieces, bytes(size - _FRAME.size - length)]
+        return size, [_MAGIC, crc.to_bytes(4, "big"), head, *pieces, _ZEROS[: size - _FRAME.size - length]]
 
     def _written(self, ring_file: _RingFile, size: int) -> None:
         ring_file.last_sequence = self.next_sequence
