@@ -29,7 +29,7 @@ def partition() -> Any:
     def read(offset: int, max_bytes: int, *, committed: bool) -> bytes:
         return data[offset // BATCH * each :]
 
-    return SimpleNamespace(read=read, aborted=lambda start, end: [])
+    return SimpleNamespace(read=read, aborted=lambda start, end: [], last_stable_offset=len(data) // each * BATCH)
 
 
 def offsets(portions: list[Portion]) -> list[int]:
@@ -66,7 +66,9 @@ def test_single_records_are_decoded_in_short_turns_and_no_more_of_them_than_are_
     data = b"".join(encode_batch([Event(value=b"x")], base_offset=base, now_ms=1) for base in range(many))
     each = len(data) // many
     partition: Any = SimpleNamespace(
-        read=lambda offset, max_bytes, *, committed: data[offset * each :], aborted=lambda start, end: []
+        read=lambda offset, max_bytes, *, committed: data[offset * each :],
+        aborted=lambda start, end: [],
+        last_stable_offset=many,
     )
 
     async def read(enough: int) -> tuple[list[int], int]:
@@ -100,8 +102,8 @@ def test_an_aborted_transaction_stays_hidden_however_many_batches_it_has() -> No
 
     def aborted(start: int, end: int) -> list[tuple[int, int]]:
         asked.append((start, end))
-        return [(7, 10)]
+        return [(7, 10), (8, 500)]  # one of them begins behind what was read
 
-    partition: Any = SimpleNamespace(read=lambda offset, max_bytes, *, committed: data, aborted=aborted)
+    partition: Any = SimpleNamespace(read=lambda offset, max_bytes, *, committed: data, aborted=aborted, last_stable_offset=100)
     assert offsets(asyncio.run(read_page(partition, 0))) == list(range(10))
     assert asked == [(0, 100)]

@@ -92,6 +92,7 @@ class Reading:
         topic = self._broker.topics.get(name)
         if topic is None:
             raise Problem(404, "unknown_topic", f"there is no topic '{name[:250]}'")
+        await asyncio.sleep(0)  # others have their turn
         keep = await keep_of(self._broker, topic, wanted.start.filter)
         offsets, notices = await wanted.start.offsets(topic)
         if scope["method"] == "HEAD":

@@ -11,7 +11,6 @@ are kept for `FRESH_S`.
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import AsyncIterator, Sequence
 from heapq import nsmallest
@@ -23,18 +22,20 @@ from msgspec import Meta, Struct
 from headrace.broker.topics import HIDDEN_PREFIX, is_internal
 from headrace.http.problems import Problem
 from headrace.http.v1.access import check_monitors
-from headrace.http.v1.listing import LIMIT, MAX_LIMIT, PARAMETERS, STEP, compiled, part_of_ordered
+from headrace.http.v1.listing import LIMIT, MAX_LIMIT, PARAMETERS, compiled, part_of_ordered
 from headrace.http.v1.operations import Ask, Operation, Parameter, Reply
-from headrace.http.v1.walking import Walk
+from headrace.http.v1.walking import PAUSE_S, Walk
 from headrace.log.topic_config import resolve
+from headrace.short_turns import ShortTurns
 
 if TYPE_CHECKING:
     from headrace.broker import Broker
     from headrace.log.port import Partition, StoredSegment, Topic
 
 FRESH_S = 1.0
-WALKED = 50  # partitions in a step of the walk
-TURNS = 12  # of the walk, for one look
+WALKED = 10  # partitions in a step of the walk
+SORTED = 100  # topics at a time, where the largest come first
+TURNS = 36  # of the walk, for one look
 
 
 class JournalShown(Struct):
@@ -197,14 +198,16 @@ async def _by_size(ask: Ask, places: Sequence[tuple[int, str]]) -> tuple[list[st
         raise Problem(400, "invalid_parameter", "after is what `next` of the answer before was")
     behind = (-int(size), name) if size else None
     first: list[tuple[int, str]] = []
-    for start in range(0, len(places), STEP):
+    turns = ShortTurns(pause_s=PAUSE_S)
+    for start in range(0, len(places), SORTED):
         found = [
             place
-            for place in places[start : start + STEP]
+            for place in places[start : start + SORTED]
             if (behind is None or place > behind) and (pattern is None or pattern.match(place[1]) is not None)
         ]
         first = nsmallest(limit + 1, first + found)
-        await asyncio.sleep(0)
+        if turns.over:
+            await turns.rest()
     following = f"{-first[limit - 1][0]}:{first[limit - 1][1]}" if len(first) > limit else None
     return [name for _, name in first[:limit]], following
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from headrace.broker.groups.share.runs import Acquired, Extent
 from headrace.log.port import Buffer, Partition
-from headrace.record import batches, last_header, read_header
+from headrace.record import batches, last_header, read_header, whole_batches
 
 Found = tuple[Extent, memoryview]
 
@@ -26,10 +26,11 @@ def found_in(data: Buffer, log: Partition, *, committed: bool) -> list[Found]:
 def look_through(data: Buffer, log: Partition, *, committed: bool) -> Iterator[Found]:
     """The same, each when it is asked for. What was aborted is looked up now: later it may be forgotten, with its records."""
     aborted: deque[tuple[int, int]] = deque()  # producer id and first offset, by that
-    last = last_header(data) if committed else None
-    if last is not None:
-        listed = log.aborted(read_header(data).base_offset, last.last_offset + 1)
-        aborted.extend(sorted(listed, key=lambda entry: entry[1]))
+    if committed and whole_batches(data):
+        listed = log.aborted(read_header(data).base_offset, log.last_stable_offset)
+        last = last_header(data) if listed else None  # to step over a thousand batches takes its time
+        if last is not None:
+            aborted.extend(sorted((each for each in listed if each[1] <= last.last_offset), key=lambda entry: entry[1]))
     return _seen(data, aborted)
 
 
