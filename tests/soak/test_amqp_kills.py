@@ -312,6 +312,7 @@ def campaign(url: str, crash: Callable[[], None], kills: int, chance: random.Ran
     quiet()
     publisher.paused.set()
     wait(lambda: publisher.idle, "the last confirms")
+    publisher.finish()  # `quiet` would let it go on
     quiet()
     for worker in workers:
         worker.finish()

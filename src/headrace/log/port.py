@@ -138,14 +138,14 @@ class Partition(Protocol):
     def append(self, batch: bytearray | memoryview, *, waits: bool = False) -> int:
         """Checks one batch, gives it its offset in place and writes it. Returns the base offset, or the first one's when the
         batch is an idempotent producer's retry. It is durable when `Log.after_sync` says so. With `waits` nobody is told of it
-        before that, and so it may be written a little later."""
+        before that, nor sees it, and so it may be written a little later."""
         ...
 
     def append_checked(self, batch: bytearray | memoryview, checked: Checked, *, waits: bool = False) -> int:
         """The same for a batch that `record.parse_sole_batch` has found sound, with what it found."""
         ...
 
-    def append_own(self, batch: bytearray, count: int, timestamp_ms: int, *, waits: bool = False) -> int:
+    def append_own(self, batch: bytearray, count: int, timestamp_ms: int) -> int:
         """The same for a batch that this server made itself, uncompressed and from no producer: it is not checked again."""
         ...
 

@@ -189,7 +189,7 @@ class LogBacklog:
         return self._partition.size_bytes
 
     def append(self, batch: bytearray, count: int, timestamp_ms: int, *, caught_up: bool) -> int:
-        base = self._partition.append_own(batch, count, timestamp_ms, waits=True)
+        base = self._partition.append_own(batch, count, timestamp_ms)
         self.end = base + count
         if caught_up or self._has_room(base):
             self._keep(Batch(base, count, timestamp_ms, bytes(batch)))

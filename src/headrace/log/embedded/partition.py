@@ -63,9 +63,8 @@ class EmbeddedPartition(StoredPartition):
     def append(self, batch: bytearray | memoryview, *, waits: bool = False) -> int:
         return self.append_checked(batch, check_from_client(batch), waits=waits)
 
-    def append_own(self, batch: bytearray, count: int, timestamp_ms: int, *, waits: bool = False) -> int:
-        checked = (0, count - 1, timestamp_ms, timestamp_ms, -1, -1, -1, count)
-        return self.append_checked(batch, checked, waits=waits)
+    def append_own(self, batch: bytearray, count: int, timestamp_ms: int) -> int:
+        return self.append_checked(batch, (0, count - 1, timestamp_ms, timestamp_ms, -1, -1, -1, count))
 
     def append_control(self, batch: bytearray) -> int:
         """For the broker's own markers."""
