@@ -237,6 +237,20 @@ class TestLeftBehind:
         assert isinstance(answers[0], Exception)
         assert rig.values() == [b"0"]
 
+    def test_whoever_comes_behind_it_is_refused_then(self, rigs: Any) -> None:
+        rig = held_with_topic(rigs)
+        rig.write(b"0")
+
+        def broken(position: int, pieces: object) -> None:
+            raise OSError(errno.EIO, "the device is gone")
+
+        rig.append(b"1", waits=True)
+        rig.partition().segments[-1].file().write = broken
+        with pytest.raises(ReadOnly):
+            rig.append(b"2")
+        rig.reopen(1)
+        assert rig.values() == [b"0"]
+
     def test_on_a_disk_that_is_nearly_full_a_refusal_comes_at_once(self, rig: Any) -> None:
         rig.create("t")
         rig.write(b"0")

@@ -122,6 +122,8 @@ class EmbeddedPartition(StoredPartition):
         behind = waits and self.durability is _FSYNC and commit.quiet
         if commit.behind and not behind:
             commit.write_behind()  # nothing may stand in a file before what has an earlier place in it
+            if log.refusal is not None:
+                self._refuse()
         if after_journal and self.durability is Durability.MEMORY:
             after_journal = False
         elif self.pending_reserved:
