@@ -113,9 +113,10 @@ cdef extern from *:
     #endif
     /* The device, or a virtual machine's host, has read what stood there before, and a processor takes its time to get such
        memory back. Much of it is written without asking for it first. */
+    enum { MUCH_BYTES = 16384 };
     static void copy_past_cache(char *to, const char *from, size_t size) {
     #ifdef __SSE2__
-        if (size >= 16384) {
+        if (size >= MUCH_BYTES) {
             size_t first = -(uintptr_t)to & 15;
             memcpy(to, from, first);
             to += first, from += first, size -= first;

@@ -37,6 +37,11 @@ class Syncs:
         return sum(count for path, count in self.counts.items() if what in path)
 
 
+def broken(position: int, pieces: object) -> None:
+    """In place of `File.write`."""
+    raise OSError(errno.EIO, "the device is gone")
+
+
 def held_with_topic(rigs: Any, **how: Any) -> Any:
     """Threads do only what they are told to, and there is a topic."""
     rig = rigs(held=True, **how)
@@ -224,9 +229,6 @@ class TestLeftBehind:
         rig.write(b"0")
         answers: list[Exception | None] = []
 
-        def broken(position: int, pieces: object) -> None:
-            raise OSError(errno.EIO, "the device is gone")
-
         rig.append(b"1", waits=True)
         rig.partition().segments[-1].file().write = broken
         rig.call(lambda: rig.log.after_sync(answers.append))
@@ -240,9 +242,6 @@ class TestLeftBehind:
     def test_whoever_comes_behind_it_is_refused_then(self, rigs: Any) -> None:
         rig = held_with_topic(rigs)
         rig.write(b"0")
-
-        def broken(position: int, pieces: object) -> None:
-            raise OSError(errno.EIO, "the device is gone")
 
         rig.append(b"1", waits=True)
         rig.partition().segments[-1].file().write = broken

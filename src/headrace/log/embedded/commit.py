@@ -73,7 +73,6 @@ class _Group:
     journal_only: bool = False
     sync_first: bool = False  # some of its writes do
     urgent: bool = False  # somebody waits for it
-    put_off: bool = False  # some of its writes found no room in their segments
     durable: bool = False  # what is left to do is to write what waited for the journal
 
 
@@ -104,7 +103,7 @@ class GroupCommit:
         self._queue: list[_Group] = []  # closed because they were full
         self._syncing: _Group | None = None
         self._linger: Timer | None = None  # for writes that nobody waits for; it goes on when somebody does, and may be early
-        self.roomy = False
+        self.roomy = False  # the disk is far from full
         self.behind: list[Write] = []  # the segments do not have these yet
         self._soon = False  # the next group begins at the end of the turn
         self._checkpoint_asked_at = 0
@@ -238,11 +237,11 @@ class GroupCommit:
 
     def _put_off(self, late: list[Write]) -> None:
         found = set(map(id, late))
-        for group in (self._syncing, *self._queue, self._gathering):
-            for number, write in enumerate(group.writes if group is not None else ()):
-                if group is not None and id(write) in found:
+        for group in filter(None, (self._syncing, *self._queue, self._gathering)):
+            for number, write in enumerate(group.writes):
+                if id(write) in found:
                     group.writes[number] = write._replace(after_journal=True)
-                    group.journal_only = group.put_off = True
+                    group.journal_only = True
                     write.partition.pending_reserved += 1
 
     def _start_direct(self, group: _Group) -> bool:
@@ -255,7 +254,7 @@ class GroupCommit:
                 self._submit(group)
                 return
             self.times.add(self._clock.monotonic() - began_s)
-            if group.put_off and error is None:
+            if group.journal_only and error is None:  # not when it was begun: some of it was put off since
                 group.durable = True
                 self._submit(group)
             else:
