@@ -18,7 +18,6 @@ from headrace.console.parts.states import show_empty, show_unmatched
 from headrace.console.parts.tables import Table
 
 Row = dict[str, Any]
-_ONE_LINE = "white-space: nowrap"
 Fetch = Callable[[str, str | None], Awaitable[tuple[list[Row], str | None]]]
 
 

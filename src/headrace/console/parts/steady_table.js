@@ -8,16 +8,12 @@ export default {
     <q-table>
       <template v-slot:body-cell="cell">
         <q-td :props="cell">
-          <template v-if="cell.col.leads && cell.row.link">
-            <a :href="cell.row.link" @click.stop>{{ cell.value }}</a>
-          </template>
-          <template v-else-if="cell.col.leads && cell.row.opens">
-            <button type="button" class="headrace-open" :aria-label="cell.col.says && cell.col.says + ' ' + cell.value"
-              @click.stop="$emit('open', cell.row)">{{ cell.value }}</button>
-          </template>
-          <template v-else-if="cell.col.state">
-            <span v-if="cell.value" class="headrace-state" :data-tone="cell.row[cell.col.name + '_tone']">{{ cell.value }}</span>
-          </template>
+          <a v-if="cell.col.leads && cell.row.link" :href="cell.row.link" @click.stop>{{ cell.value }}</a>
+          <button v-else-if="cell.col.leads && cell.row.opens" type="button" class="headrace-open"
+            :aria-label="cell.col.says && cell.col.says + ' ' + cell.value"
+            @click.stop="$emit('open', cell.row)">{{ cell.value }}</button>
+          <span v-else-if="cell.col.state && cell.value" class="headrace-state"
+            :data-tone="cell.row[cell.col.name + '_tone']">{{ cell.value }}</span>
           <div v-else-if="cell.col.clamped" class="headrace-clamp">{{ cell.value }}</div>
           <template v-else>{{ cell.value }}</template>
         </q-td>
