@@ -8,10 +8,11 @@ import pytest
 import headrace
 
 ROOT = Path(headrace.__file__).parent
-SHARED = {"record", "clock", "dataclass", "short_turns", "sockets", "times", "_speed", "__init__"}
+SHARED = {"record", "clock", "dataclass", "event_loop", "short_turns", "sockets", "times", "_speed", "__init__"}
 MAY_IMPORT = {
     "clock": set(),
     "dataclass": set(),
+    "event_loop": set(),
     "short_turns": set(),
     "sockets": set(),
     "times": set(),

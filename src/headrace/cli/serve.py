@@ -162,9 +162,8 @@ def _console(where: str, read_only: bool) -> Any:
 
 
 def _serve(arguments: argparse.Namespace, values: dict[str, str], settings: dict[str, str]) -> int:
-    import asyncio
-
     from headrace import logs
+    from headrace.event_loop import make_runner
     from headrace.log.errors import FolderInUse, InvalidConfig, LogError
     from headrace.server import Refused, Server, ServerOptions, run_until_signal
 
@@ -196,13 +195,7 @@ def _serve(arguments: argparse.Namespace, values: dict[str, str], settings: dict
             )
 
     try:
-        import uvloop
-
-        runner = asyncio.Runner(loop_factory=uvloop.new_event_loop)
-    except ImportError:
-        runner = asyncio.Runner()
-    try:
-        with runner:
+        with make_runner() as runner:
             runner.run(run_until_signal(Server(options), ready, _console(values["console"], arguments.console_read_only)))
     except (Refused, InvalidConfig) as error:
         raise _Wrong(str(error)) from None

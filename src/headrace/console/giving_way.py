@@ -4,6 +4,9 @@ A lower priority alone does not do it: Linux lets whoever runs go on until the e
 something more urgent wakes up meanwhile: the server, or the kernel's thread that syncs for it and can't move to another
 processor. Only somebody whose slice is shorter than that of the one who runs gets its turn at once. So the console asks for the
 longest slice there is (Linux 6.12 and later; others don't look at it), and everything with an ordinary one interrupts it.
+
+And for the lowest priority: with one halfway (10), p99 of the server beside a busy console was half as long again. Where others
+want all of the machine, pages open as fast as before in the median, and the slowest in 1.6 s in place of 0.6.
 """
 
 from __future__ import annotations
@@ -14,7 +17,7 @@ import platform
 import struct
 import sys
 
-NICE = 10
+NICE = 19  # the lowest
 SLICE_S = 0.1  # the longest that Linux takes
 _SCHED_SETATTR = {"x86_64": 314, "aarch64": 274, "riscv64": 274}
 _ATTRIBUTES = struct.Struct("=IIQiIQQQII")  # size, policy, flags, nice, priority, runtime, deadline, period, clamps

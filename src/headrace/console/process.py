@@ -16,6 +16,7 @@ import tempfile
 from pathlib import Path
 
 from headrace.console.giving_way import give_way
+from headrace.event_loop import make_runner
 
 LOOK_S = 1.0
 
@@ -37,7 +38,8 @@ def main(argv: list[str] | None = None) -> int:
         listening = socket.create_server(_address(given.listen))
     with tempfile.TemporaryDirectory(prefix="headrace-console-") as folder:
         os.environ["NICEGUI_STORAGE_PATH"] = str(Path(folder) / "storage")  # nothing of it outlives the process
-        asyncio.run(_serve(listening, given))
+        with make_runner() as runner:
+            runner.run(_serve(listening, given))
     return 0
 
 

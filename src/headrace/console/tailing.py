@@ -18,7 +18,7 @@ from headrace.console.browsing import Event, shortened
 from headrace.console.formats.reading import Reading
 
 KEPT = 200
-PER_S = 200
+PER_S = 100
 WAIT_S = 10.0
 AGAIN_S = 2.0
 

@@ -15,7 +15,7 @@ from nicegui import ui
 from headrace.console.access import ServerError
 from headrace.console.frame import Page, View
 from headrace.console.parts.charts import TimeChart
-from headrace.console.parts.pieces import Redrawn, facts, heading, state_badge
+from headrace.console.parts.pieces import Facts, Redrawn, heading, state_badge
 from headrace.console.parts.values import duration_text, time_text
 
 POLL_S = 2.0
@@ -39,7 +39,7 @@ def quantile_ms(bounds_s: Sequence[float], counts: Sequence[int], share: float) 
 
 async def health(view: View) -> None:
     view.title("Health and logs")
-    top = Redrawn()
+    ready, about, attention = Redrawn(), Facts(), Redrawn()
     with ui.element("div").classes("grid grid-cols-1 lg:grid-cols-2 gap-4 w-full"):
         charts = {}
         for name, title in _NAMES.items():
@@ -49,8 +49,9 @@ async def health(view: View) -> None:
 
     async def refresh() -> None:
         said = await view.access.get("/v1/overview")
-        shown = [said["health"], said["attention"], duration_text(said["uptime_s"])]
-        top.show(shown, lambda: _show(said))
+        ready.show(said["health"], lambda: _show_ready(said["health"]))
+        about.show({"Version": said["version"], "Up for": duration_text(said["uptime_s"]), **said.get("listeners", {})})
+        attention.show(said["attention"], lambda: _show_attention(said["attention"]))
         moment = time.strftime("%H:%M:%S", time.gmtime())
         for name, chart in charts.items():
             now = said.get("durations", {}).get(name)
@@ -71,13 +72,15 @@ async def health(view: View) -> None:
     _Log(view)
 
 
-def _show(said: dict[str, Any]) -> None:
-    ready = said["health"]["ready"]
+def _show_ready(said: dict[str, Any]) -> None:
+    ready = said["ready"]
     with ui.row().classes("items-center gap-2"):
         state_badge("ready" if ready else "error")
-        ui.label("Takes writes" if ready else f"Writes are refused: {said['health']['reason']}").classes("break-all")
-    facts({"Version": said["version"], "Up for": duration_text(said["uptime_s"]), **said.get("listeners", {})})
-    for item in said["attention"]:
+        ui.label("Takes writes" if ready else f"Writes are refused: {said['reason']}").classes("break-all")
+
+
+def _show_attention(items: list[dict[str, Any]]) -> None:
+    for item in items:
         with ui.row().classes("items-center gap-2"):
             state_badge(item["severity"])
             ui.link(item["text"], item["link"] or "/").classes("break-all")

@@ -33,7 +33,9 @@ headrace consume orders"""
 
 async def overview(view: View) -> None:
     view.title("Overview")
-    health = Redrawn("w-full gap-1")
+    with ui.row().classes("w-full items-center gap-2"):
+        health = Redrawn("gap-1")
+        about = ui.label("").classes("headrace-soft break-all")
     attention = Redrawn("w-full gap-1")
     first_steps = _first_steps()
     with ui.element("div").classes("grid grid-cols-2 md:grid-cols-4 xl:grid-cols-8 gap-3 w-full"):
@@ -67,7 +69,8 @@ async def overview(view: View) -> None:
     async def refresh() -> None:
         said = await view.access.get("/v1/overview")
         totals, storage = said["totals"], said["storage"]
-        health.show([said["health"], duration_text(said["uptime_s"])], lambda: _show_health(said))
+        health.show(said["health"], lambda: _show_health(said["health"]))
+        about.text = f"· version {said['version']} · up {duration_text(said['uptime_s'])} · {storage['path']}"
         attention.show(said["attention"], lambda: _show_attention(said["attention"]))
         for name in ("topics", "groups", "queues", "streams", "routes", "connections", "lag"):
             tiles[name].text = count_text(totals.get(name))
@@ -124,13 +127,10 @@ def _first_steps() -> ui.card:
 
 
 def _show_health(said: dict[str, Any]) -> None:
-    ready = said["health"]["ready"]
-    with ui.row().classes("w-full items-center gap-2"):
+    ready = said["ready"]
+    with ui.row().classes("items-center gap-2"):
         ui.icon("check_circle" if ready else "error", color="positive" if ready else "negative").classes("text-xl")
-        ui.label("Takes writes" if ready else f"Writes are refused: {said['health']['reason']}")
-        ui.label(f"· version {said['version']} · up {duration_text(said['uptime_s'])} · {said['storage']['path']}").classes(
-            "headrace-soft break-all"
-        )
+        ui.label("Takes writes" if ready else f"Writes are refused: {said['reason']}")
 
 
 def _show_attention(items: list[dict[str, str]]) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 from nicegui import ui
 
 from headrace.console.look import COLOURS, series
+from headrace.console.parts.unwatched import put
 
 POINTS = 120
 LATER_S = 0.05  # after the page is there
@@ -124,8 +125,7 @@ class TimeChart:
         if self._chart is None:
             return
         options = self._chart.options
-        options["xAxis"]["data"] = list(self._times)
-        options["series"] = [
+        lines = [
             {
                 "type": "line",
                 "name": name,
@@ -137,4 +137,6 @@ class TimeChart:
             }
             for name, kept in self._values.items()
         ]
+        put(options["xAxis"], "data", list(self._times))
+        put(options, "series", lines)
         self._chart.update()

@@ -11,6 +11,7 @@ from nicegui import ui
 
 from headrace.console.look import tone
 from headrace.console.parts.tables import Table
+from headrace.console.parts.unwatched import put
 
 DEEPEST = 3
 _CELL = {
@@ -31,18 +32,23 @@ def heading(text: str) -> ui.label:
     return ui.label(text).classes("text-lg font-medium mt-2").props('role="heading" aria-level="2"')
 
 
-def facts(pairs: Mapping[str, object], *, columns: str = "md:grid-cols-2 xl:grid-cols-3") -> ui.element:
+class Facts(ui.element, component="facts.js"):
     """Names and values; what is None is left out."""
-    with ui.element("dl").classes(f"grid grid-cols-1 {columns} gap-x-6 gap-y-1 w-full") as shown:
-        for name, value in pairs.items():
-            if value is None:
-                continue
-            with ui.element("div").classes("flex flex-nowrap gap-2 min-w-0"):
-                with ui.element("dt").classes("headrace-soft shrink-0"):
-                    ui.label(name)
-                with ui.element("dd").classes("min-w-0"):
-                    ui.label(str(value)).classes("break-words")
-    return shown
+
+    def __init__(self, *, columns: str = "md:grid-cols-2 xl:grid-cols-3") -> None:
+        super().__init__()
+        self.classes(f"grid-cols-1 {columns}")
+
+    def show(self, pairs: Mapping[str, object]) -> None:
+        shown = [(name, str(value)) for name, value in pairs.items() if value is not None]
+        if self._props.get("pairs") != shown:
+            put(self._props, "pairs", shown)
+            self.update()
+
+
+def facts(pairs: Mapping[str, object], **how: str) -> None:
+    """Such that stay as they are."""
+    Facts(**how).show(pairs)
 
 
 def members(value: Mapping[str, Any], before: str = "") -> dict[str, object]:

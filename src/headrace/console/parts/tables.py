@@ -14,6 +14,7 @@ from typing import Any, Self
 from nicegui import ui
 
 from headrace.console.look import MOST_COLUMNS, tone
+from headrace.console.parts.unwatched import put
 
 Row = dict[str, Any]
 
@@ -51,4 +52,5 @@ class Table(ui.table, component="steady_table.js"):
         if states:
             rows = [row | {f"{name}_tone": tone(str(row.get(name) or "")) for name in states} for row in rows]
         if self.rows != rows:
-            self.rows = list(rows)
+            put(self._props, "rows", list(rows))
+            self.update()
