@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 
 from headrace.client.kinesis.signing import Credentials, signed_headers
 from headrace.console.access import Access, Answer, ServerError
+from headrace.console.sharing import LOOKING
 
 SCANNED = 10_000
 LOOKED_AT = 200  # of those at a time: the server lists them in one turn
@@ -99,6 +100,9 @@ class KinesisAccess:
             host = urlsplit(url).netloc
             headers = signed_headers(signer, self._region or _DEFAULT_REGION, host, headers, body, datetime.now(UTC))
         answer = await self._access.post_to(url + "/", body, headers)
+        look = LOOKING.get()
+        if look is not None:
+            look.found(answer.content)
         return _read(answer, operation, signed=self._signs)
 
 

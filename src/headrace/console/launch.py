@@ -62,7 +62,8 @@ class ConsoleProcess:
 
     async def _run(self, server_url: str) -> None:
         number = self._socket.fileno()
-        words = ["-m", "headrace.console.process", "--server", server_url, "--fd", str(number), "--with-parent"]
+        words = ["-m", "headrace.console.process", "--server", server_url, "--fd", str(number)]
+        words += ["--with-parent", str(os.getpid())]
         if self._read_only:
             words.append("--read-only")
         for _ in range(STARTS):

@@ -7,8 +7,6 @@ started. It ends with SIGTERM, and when whoever started it is gone (`--with-pare
 from __future__ import annotations
 
 import argparse
-import asyncio
-import contextlib
 import os
 import socket
 import sys
@@ -18,8 +16,6 @@ from pathlib import Path
 from headrace.console.giving_way import give_way
 from headrace.event_loop import make_runner
 
-LOOK_S = 1.0
-
 
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="headrace console")
@@ -28,9 +24,9 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--listen", default="127.0.0.1:8090")
     parser.add_argument("--host-name", action="append", default=[])
     parser.add_argument("--read-only", action="store_true")
-    parser.add_argument("--with-parent", action="store_true")
+    parser.add_argument("--with-parent", type=int, metavar="PID")
     given = parser.parse_args(argv)
-    if given.with_parent:
+    if given.with_parent is not None:
         give_way()
     if given.fd is not None:
         listening = socket.socket(fileno=given.fd)
@@ -53,6 +49,7 @@ async def _serve(listening: socket.socket, given: argparse.Namespace) -> None:
 
     from headrace.console.access import Server
     from headrace.console.app import make_app
+    from headrace.console.resting_server import RestingServer
 
     shown = Server(given.server, read_only=given.read_only)
     app = make_app(shown, names=given.host_name)
@@ -65,21 +62,8 @@ async def _serve(listening: socket.socket, given: argparse.Namespace) -> None:
         ws_per_message_deflate=False,  # it would keep 300 KB for each window, and what a page is sent is short
         timeout_graceful_shutdown=1,
     )
-    server = uvicorn.Server(config)
-    watch = asyncio.create_task(_watch_parent(server)) if given.with_parent else None
-    await server.serve(sockets=[listening])
+    await RestingServer(config, given.with_parent).serve(sockets=[listening])
     await shown.close()
-    if watch is not None:
-        watch.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await watch
-
-
-async def _watch_parent(server: object) -> None:
-    parent = os.getppid()
-    while os.getppid() == parent:  # noqa: ASYNC110  nobody tells
-        await asyncio.sleep(LOOK_S)
-    server.should_exit = True  # type: ignore[attr-defined]
 
 
 if __name__ == "__main__":

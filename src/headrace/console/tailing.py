@@ -2,9 +2,9 @@
 
 The server is asked for what is new, and answers when there is something, or after `WAIT_S`; then it is left alone for the rest
 of the second, since a page is not drawn more often. A topic may be faster than anybody reads: at most `PER_S` records are taken
-in a second; when there are more, the tail begins again at the newest, and says so (`jumped`): the server must not work for what
-nobody sees. It keeps the last `KEPT`, with the beginning of their values, or what `reading` makes of them. A server that does
-not answer is asked again after `AGAIN_S`.
+in a second; when there are more, the tail begins again at the newest after `FLOOD_S`, and says so (`jumped`): the server must
+not work for what nobody sees. It keeps the last `KEPT`, with the beginning of their values, or what `reading` makes of them. A
+server that does not answer is asked again after `AGAIN_S`.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ KEPT = 200
 PER_S = 100
 WAIT_S = 10.0
 AGAIN_S = 2.0
+FLOOD_S = 2.0
 
 
 class Tail:
@@ -45,7 +46,8 @@ class Tail:
             except ServerError as error:
                 self.error = str(error)
                 self.ended = error.status in (400, 401, 403, 404)
-            await asyncio.sleep(max(0.0, began_s + (AGAIN_S if self.error else 1.0) - time.monotonic()))
+            rest_s = AGAIN_S if self.error else FLOOD_S if self._position is None else 1.0
+            await asyncio.sleep(max(0.0, began_s + rest_s - time.monotonic()))
 
     async def _take(self) -> None:
         """What has come since, or as much of it as fits into a second."""

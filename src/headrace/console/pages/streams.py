@@ -1,13 +1,12 @@
 """Kinesis streams: the list, and making one. Every topic is a stream, so they are all here.
 
-The list is Kinesis's own. What each stream has is asked for only of those that are shown, `AT_ONCE` at a time, and of each
-again after `KEPT_S`.
+The list is Kinesis's own. What each stream has is asked for only of those that are shown, `AT_ONCE` at a time; and with each
+look after that of the `AGAIN` that were asked for longest ago.
 """
 
 from __future__ import annotations
 
 import asyncio
-import time
 from typing import Any
 
 from nicegui import ui
@@ -21,7 +20,7 @@ from headrace.console.parts.values import count_text
 
 LIMIT = 25
 AT_ONCE = 6
-KEPT_S = 15.0
+AGAIN = 3
 MODES = {"PROVISIONED": "Provisioned", "ON_DEMAND": "On demand"}
 _COLUMNS = (
     Column("name", "Stream"),
@@ -40,25 +39,24 @@ async def streams(view: View) -> None:
     kinesis = KinesisAccess(view.access, region)
     gate = asyncio.Semaphore(AT_ONCE)
 
-    known: dict[str, tuple[float, dict[str, Any]]] = {}  # until when, of those that are shown
+    known: dict[str, dict[str, Any]] = {}  # of those that are shown, the one that was asked for longest ago first
 
-    async def described(one: dict[str, Any]) -> Row:
-        name = one["StreamName"]
-        until, found = known.get(name, (0.0, {}))
-        if time.monotonic() >= until:
-            async with gate:
-                try:
-                    found = await kinesis.summary(name)
-                except ServerError:
-                    found = {}  # deleted meanwhile
-            known[name] = time.monotonic() + KEPT_S, found
-        return _row(one, found, region)
+    async def describe(name: str) -> None:
+        known.pop(name, None)
+        async with gate:
+            try:
+                known[name] = await kinesis.summary(name)
+            except ServerError:
+                known[name] = {}  # deleted meanwhile
 
     async def fetch(text: str, after: str | None) -> tuple[list[Row], str | None]:
         found, following = await kinesis.streams(text, after, LIMIT)
-        for gone in known.keys() - {one["StreamName"] for one in found}:
+        shown = [one["StreamName"] for one in found]
+        for gone in known.keys() - set(shown):
             del known[gone]
-        return list(await asyncio.gather(*(described(one) for one in found))), following
+        again = list(known)[:AGAIN]
+        await asyncio.gather(*(describe(name) for name in [*again, *(name for name in shown if name not in known)]))
+        return [_row(one, known[one["StreamName"]], region) for one in found], following
 
     listing = Listing(
         view,

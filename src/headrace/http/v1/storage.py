@@ -124,6 +124,7 @@ class Storage:
         self._walk = Walk(self._take, turns=TURNS)
         self._sums: _Sums | None = None
         self._taken_s = 0.0
+        self._ordered: tuple[list[tuple[int, str]], list[str | None], tuple[list[str], str | None]] | None = None
 
     async def shown(self) -> StorageShown:
         sums = self._sums
@@ -176,11 +177,19 @@ class Storage:
         if order not in ("name", "size"):
             raise Problem(400, "invalid_parameter", "order is name or size")
         if order == "size":
-            names, following = await _by_size(ask, (await self._walk.look()).by_size)
+            names, following = await self._by_size(ask)
         else:
             names, following = await part_of_ordered(ask, ask.broker.topics.names.in_order())
         found = [topic for name in names if (topic := ask.broker.topics.get(name)) is not None]
         return Reply(200, TopicsStored([_stored(ask.broker, topic) for topic in found], following))
+
+    async def _by_size(self, ask: Ask) -> tuple[list[str], str | None]:
+        """As long as no walk has ended, whoever asks the same as the one before is told the same."""
+        places = (await self._walk.look()).by_size
+        question = [ask.query.get(name) for name in ("limit", "pattern", "after")]
+        if self._ordered is None or self._ordered[0] is not places or self._ordered[1] != question:
+            self._ordered = places, question, await _by_size(ask, places)
+        return self._ordered[2]
 
 
 def without_secrets(url: str) -> str:

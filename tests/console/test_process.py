@@ -1,0 +1,74 @@
+"""The console's process ends when it is told to, and when whoever started it is gone."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+
+import pytest
+
+pytest.importorskip("nicegui")
+
+NOBODY = "http://127.0.0.1:9"
+WITHIN_S = 20.0
+STARTS_AND_ENDS = """
+import os, subprocess, sys
+subprocess.Popen([sys.executable, "-m", "headrace.console.process", *sys.argv[1:], "--with-parent", str(os.getpid())])
+sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def address() -> str:
+    with contextlib.closing(socket.create_server(("127.0.0.1", 0))) as free:
+        return f"127.0.0.1:{free.getsockname()[1]}"
+
+
+def answers(address: str) -> bool:
+    try:
+        urllib.request.urlopen(f"http://{address}/login", timeout=5).close()
+    except urllib.error.HTTPError:
+        return True
+    except OSError:
+        return False
+    return True
+
+
+def wait_until(address: str, *, answering: bool) -> None:
+    deadline_s = time.monotonic() + WITHIN_S
+    while answers(address) is not answering:
+        assert time.monotonic() < deadline_s, f"{address} {'does not answer' if answering else 'still answers'}"
+        time.sleep(0.05)
+
+
+@contextlib.contextmanager
+def started(*words: str) -> Iterator[subprocess.Popen[bytes]]:
+    with subprocess.Popen([sys.executable, *words], stdin=subprocess.PIPE) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+@pytest.mark.parametrize("told", [signal.SIGTERM, signal.SIGINT])
+def test_it_ends_when_it_is_told_to(address: str, told: signal.Signals) -> None:
+    with started("-m", "headrace.console.process", "--server", NOBODY, "--listen", address) as console:
+        wait_until(address, answering=True)
+        console.send_signal(told)
+        console.wait(WITHIN_S)
+    assert not answers(address)
+
+
+def test_it_ends_with_whoever_started_it(address: str) -> None:
+    words = ["--server", NOBODY, "--listen", address]
+    with started("-c", STARTS_AND_ENDS, *words) as parent:
+        wait_until(address, answering=True)
+        parent.kill()
+        wait_until(address, answering=False)
