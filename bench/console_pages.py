@@ -23,6 +23,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
 from headrace.console.giving_way import give_way
+from headrace.event_loop import make_runner
 
 ACKNOWLEDGED_S = 3.0  # as NiceGUI's own script does
 READY_S = 30.0
@@ -145,4 +146,5 @@ async def keep_open(url: str, paths: list[str]) -> None:
 
 if __name__ == "__main__":
     give_way()
-    asyncio.run(keep_open(sys.argv[1], sys.argv[2:]))
+    with make_runner() as runner:
+        runner.run(keep_open(sys.argv[1], sys.argv[2:]))
