@@ -56,7 +56,8 @@ async def streams(view: View) -> None:
             del known[gone]
         again = list(known)[:AGAIN]
         await asyncio.gather(*(describe(name) for name in [*again, *(name for name in shown if name not in known)]))
-        return [_row(one, known[one["StreamName"]], region) for one in found], following
+        rows = [_row(one, known.get(one["StreamName"], {}), region) for one in found]  # another look may have forgotten it
+        return rows, following
 
     listing = Listing(
         view,

@@ -14,6 +14,7 @@ from headrace.console.parts.tables import Table
 from headrace.console.parts.unwatched import put
 
 DEEPEST = 3
+_COLUMNS = "md:grid-cols-2 xl:grid-cols-3"  # of facts
 _CELL = {
     "left": "min-width: 9ch; max-width: 40ch; overflow-wrap: anywhere",
     "right": "white-space: nowrap",
@@ -35,7 +36,7 @@ def heading(text: str) -> ui.label:
 class Facts(ui.element, component="facts.js"):
     """Names and values; what is None is left out."""
 
-    def __init__(self, *, columns: str = "md:grid-cols-2 xl:grid-cols-3") -> None:
+    def __init__(self, *, columns: str = _COLUMNS) -> None:
         super().__init__()
         self.classes(f"grid-cols-1 {columns}")
 
@@ -46,9 +47,9 @@ class Facts(ui.element, component="facts.js"):
             self.update()
 
 
-def facts(pairs: Mapping[str, object], **how: str) -> None:
+def facts(pairs: Mapping[str, object], *, columns: str = _COLUMNS) -> None:
     """Such that stay as they are."""
-    Facts(**how).show(pairs)
+    Facts(columns=columns).show(pairs)
 
 
 def members(value: Mapping[str, Any], before: str = "") -> dict[str, object]:
