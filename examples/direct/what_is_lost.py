@@ -24,7 +24,7 @@ import headrace
 from headrace import Event
 from headrace.client.kafka import Cluster, Producer, Reader, TopicPartition
 from headrace.client.kafka.topics import create_topic
-from headrace.testing import HeadraceServer, wait_until
+from headrace.testing import HeadraceServer, free_port, wait_until
 
 EVENTS = [Event.of(f"event {number}", key=number) for number in range(30)]
 BEFORE, AWAY, AFTER = EVENTS[:10], EVENTS[10:20], EVENTS[20:]
@@ -78,9 +78,9 @@ def brokerless() -> str:
 
 
 def topic_to_pub(server: HeadraceServer) -> str:
-    topic = new_topic(server, "prices")
-    route(server, "prices-out", {"topic": topic, "destination": {"type": "zmq", "address": f"{HOST}:15561", "socket": "pub"}})
-    with headrace.connect(f"zmq+{HOST}:15561") as channel:
+    topic, address = new_topic(server, "prices"), f"{HOST}:{free_port()}"
+    route(server, "prices-out", {"topic": topic, "destination": {"type": "zmq", "address": address, "socket": "pub"}})
+    with headrace.connect(f"zmq+{address}") as channel:
         consumer = Consumer(lambda: subscribed(server, channel, topic))
         with consumer.online(until=BEFORE[-1]):
             publish(server, topic, BEFORE)
@@ -93,23 +93,23 @@ def topic_to_pub(server: HeadraceServer) -> str:
 
 
 def topic_to_push(server: HeadraceServer) -> str:
-    topic = new_topic(server, "work")
-    route(server, "work-out", {"topic": topic, "destination": {"type": "zmq", "address": f"{HOST}:15562", "socket": "push"}})
-    return take_all(f"{HOST}:15562", lambda events: publish(server, topic, events))
+    topic, address = new_topic(server, "work"), f"{HOST}:{free_port()}"
+    route(server, "work-out", {"topic": topic, "destination": {"type": "zmq", "address": address, "socket": "push"}})
+    return take_all(address, lambda events: publish(server, topic, events))
 
 
 def push_to_push(server: HeadraceServer) -> str:
-    topic = new_topic(server, "orders")
-    source = {"type": "zmq", "address": f"{HOST}:15563", "socket": "pull"}
+    topic, inbound, outbound = new_topic(server, "orders"), f"{HOST}:{free_port()}", f"{HOST}:{free_port()}"
+    source = {"type": "zmq", "address": inbound, "socket": "pull"}
     route(server, "orders-in", {"source": source, "destination": {"type": "topic", "topic": topic}})
-    route(server, "orders-out", {"topic": topic, "destination": {"type": "zmq", "address": f"{HOST}:15564", "socket": "push"}})
-    with headrace.connect(f"zmq+{HOST}:15563") as sending, sending.pusher() as pusher:
+    route(server, "orders-out", {"topic": topic, "destination": {"type": "zmq", "address": outbound, "socket": "push"}})
+    with headrace.connect(f"zmq+{inbound}") as sending, sending.pusher() as pusher:
 
         def push(events: list[Event]) -> None:
             for event in events:
                 pusher.send(event)
 
-        return take_all(f"{HOST}:15564", push)
+        return take_all(outbound, push)
 
 
 def take_all(address: str, send: Callable[[list[Event]], None]) -> str:
