@@ -18,9 +18,9 @@ import threading
 import headrace
 from headrace import Event, Received
 
-PRICES = "zmq+tcp://127.0.0.1:15556"
-COUNTS = "zmq+tcp://127.0.0.1:15557"
-ASK = "zmq+tcp://127.0.0.1:15558"
+PRICES = "zmq+tcp://127.0.0.1:9556"
+COUNTS = "zmq+tcp://127.0.0.1:9557"
+ASK = "zmq+tcp://127.0.0.1:9558"
 SUBSCRIBERS = ("prices.", "prices.ACME", "news.")
 EVENTS = 1000
 
