@@ -22,6 +22,8 @@ import sys
 import time
 from collections.abc import Callable
 
+from headrace.event_loop import make_runner
+
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 FAILED = b"HTTP/1.1 500 Internal Server Error\r\nContent-Length: 0\r\n\r\n"
 FLOOD = b"HTTP/1.1 200 OK\r\n" + b"X-Flood: %b\r\n" % (b"x" * 1000) * 1000
@@ -165,10 +167,5 @@ def say(answer: dict[str, object]) -> None:
 
 
 if __name__ == "__main__":
-    try:
-        import uvloop
-
-        run: Callable[..., object] = uvloop.run
-    except ImportError:
-        run = asyncio.run
-    run(main(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]))
+    with make_runner() as runner:
+        runner.run(main(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]))

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import signal
-import socket
 import subprocess
 import sys
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
 
 import pytest
+
+from headrace.testing import free_port, wait_until
 
 pytest.importorskip("nicegui")
 
@@ -27,8 +28,7 @@ sys.stdin.read()
 
 @pytest.fixture
 def address() -> str:
-    with contextlib.closing(socket.create_server(("127.0.0.1", 0))) as free:
-        return f"127.0.0.1:{free.getsockname()[1]}"
+    return f"127.0.0.1:{free_port()}"
 
 
 def answers(address: str) -> bool:
@@ -41,26 +41,20 @@ def answers(address: str) -> bool:
     return True
 
 
-def wait_until(address: str, *, answering: bool) -> None:
-    deadline_s = time.monotonic() + WITHIN_S
-    while answers(address) is not answering:
-        assert time.monotonic() < deadline_s, f"{address} {'does not answer' if answering else 'still answers'}"
-        time.sleep(0.05)
-
-
 @contextlib.contextmanager
 def started(*words: str) -> Iterator[subprocess.Popen[bytes]]:
-    with subprocess.Popen([sys.executable, *words], stdin=subprocess.PIPE) as process:
+    with subprocess.Popen([sys.executable, *words], stdin=subprocess.PIPE, start_new_session=True) as process:
         try:
             yield process
         finally:
-            process.kill()
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)  # whomever it has started as well
 
 
 @pytest.mark.parametrize("told", [signal.SIGTERM, signal.SIGINT])
 def test_it_ends_when_it_is_told_to(address: str, told: signal.Signals) -> None:
     with started("-m", "headrace.console.process", "--server", NOBODY, "--listen", address) as console:
-        wait_until(address, answering=True)
+        wait_until(lambda: answers(address), timeout_s=WITHIN_S, what="the console")
         console.send_signal(told)
         console.wait(WITHIN_S)
     assert not answers(address)
@@ -69,6 +63,6 @@ def test_it_ends_when_it_is_told_to(address: str, told: signal.Signals) -> None:
 def test_it_ends_with_whoever_started_it(address: str) -> None:
     words = ["--server", NOBODY, "--listen", address]
     with started("-c", STARTS_AND_ENDS, *words) as parent:
-        wait_until(address, answering=True)
+        wait_until(lambda: answers(address), timeout_s=WITHIN_S, what="the console")
         parent.kill()
-        wait_until(address, answering=False)
+        wait_until(lambda: not answers(address), timeout_s=WITHIN_S, what="the end of the console")

@@ -14,7 +14,7 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncIterator, Sequence
 from heapq import nsmallest
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 from urllib.parse import urlsplit
 
 from msgspec import Meta, Struct
@@ -116,6 +116,12 @@ class _Sums(Struct):
     by_size: list[tuple[int, str]] = []  # less than nothing as the size, so that the largest come first; in no order
 
 
+class _Ordered(NamedTuple):
+    places: list[tuple[int, str]]  # of the walk
+    question: list[str | None]
+    answer: tuple[list[str], str | None]
+
+
 class Storage:
     """Of one server: what the last walk has found, and when that was asked for."""
 
@@ -124,7 +130,7 @@ class Storage:
         self._walk = Walk(self._take, turns=TURNS)
         self._sums: _Sums | None = None
         self._taken_s = 0.0
-        self._ordered: tuple[list[tuple[int, str]], list[str | None], tuple[list[str], str | None]] | None = None
+        self._ordered: _Ordered | None = None
 
     async def shown(self) -> StorageShown:
         sums = self._sums
@@ -187,9 +193,10 @@ class Storage:
         """As long as no walk has ended, whoever asks the same as the one before is told the same."""
         places = (await self._walk.look()).by_size
         question = [ask.query.get(name) for name in ("limit", "pattern", "after")]
-        if self._ordered is None or self._ordered[0] is not places or self._ordered[1] != question:
-            self._ordered = places, question, await _by_size(ask, places)
-        return self._ordered[2]
+        ordered = self._ordered
+        if ordered is None or ordered.places is not places or ordered.question != question:
+            ordered = self._ordered = _Ordered(places, question, await _by_size(ask, places))
+        return ordered.answer
 
 
 def without_secrets(url: str) -> str:

@@ -163,7 +163,7 @@ class EmbeddedLog:
             failed=self.sync_failed,
             wants_checkpoint=self.checkpoint_soon,
         )
-        self._free_bytes()
+        self._measure_space()
         self._restore_topics(opening)
         self._was_clean = checkpoint.clean
         self.checkpoints.begin(opening.next_sequence, opening.broken)
@@ -366,7 +366,7 @@ class EmbeddedLog:
 
     def _check_space(self) -> None:
         if not isinstance(self.refusal, ReadOnly):
-            free = self._free_bytes()
+            free = self._measure_space()
             if free < self._reserve_bytes and self.refusal is None:
                 self.refusal = DiskFull(f"{free} bytes are free, {self._reserve_bytes} are kept in reserve")
                 logger.error("writes are refused: %s", self.refusal)
@@ -378,7 +378,7 @@ class EmbeddedLog:
                 logger.warning("there is room on the disk again: writes go on")
         self.schedule("space", _SPACE_EVERY_S, self._check_space)
 
-    def _free_bytes(self) -> int:
+    def _measure_space(self) -> int:
         free = self.disk.free_bytes()
         self.commit.roomy = free >= self._reserve_bytes + _ROOMY_BYTES
         return free
