@@ -1,10 +1,10 @@
-"""Somebody with the console open on many pages at once, without a browser: `python -m bench.console_pages URL PATH …`.
+"""Somebody with the console open on many pages at once, without a browser: `python -m bench.console_pages FOLDER URL PATH …`.
 
 Each page is fetched as a browser would, and then its WebSocket is kept open, read and acknowledged (NiceGUI's messages over
 Socket.IO 5, Engine.IO 4), so that the console polls the server for it and sends what has changed. Nothing is drawn: drawing
-happens on the machine of whoever looks, and so would the reading: here it gives way to the server as the console does. When all
-pages are open it prints a JSON object, and keeps them open until its standard input ends; then it prints another one with what
-came.
+happens on the machine of whoever looks, and so would the reading: here it gives way to the server, whose data is in the folder,
+as the console does. When all pages are open it prints a JSON object, and keeps them open until its standard input ends; then
+it prints another one with what came.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import re
 import sys
 import urllib.request
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 from uuid import uuid4
@@ -145,6 +146,6 @@ async def keep_open(url: str, paths: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    give_way()
+    give_way(Path(sys.argv[1]))
     with make_runner() as runner:
-        runner.run(keep_open(sys.argv[1], sys.argv[2:]))
+        runner.run(keep_open(sys.argv[2], sys.argv[3:]))

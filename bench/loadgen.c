@@ -12,6 +12,8 @@
  *     --offset-step N      fetch: how far it moves from one request on a partition to the next (0)
  *     --offset-end N       fetch: where it starts again at zero
  *     --min-bytes N        fetch: an answer with fewer record bytes is a failure (1)
+ *     --answers FILE       writes down each answer: when its request was begun or due (CLOCK_MONOTONIC) and how long it took,
+ *                          two numbers of 64 bits, in nanoseconds
  *
  * FILE holds one or more whole requests, each with its length in front; they are sent in turn. Produce must be version
  * 9 to 12 and Fetch version 12, the flexible versions that still name topics. Each answer is checked: correlation id,
@@ -69,8 +71,11 @@ static void *allocate(size_t count, size_t size) {
 /* ---- latencies: 64 buckets for each power of two of nanoseconds, so a percentile is right within 1.6 % ---- */
 
 static uint64_t histogram[64 * 64], latencies, latency_max;
+static FILE *written_down;
 
-static void note_latency(uint64_t ns) {
+static void note_latency(uint64_t begun_ns, uint64_t ns) {
+    const uint64_t answer[2] = {begun_ns, ns};
+    if (written_down && fwrite(answer, sizeof answer, 1, written_down) != 1) die("--answers: %s", strerror(errno));
     size_t bucket = ns;
     if (ns >= 64) {
         int top = 63 - __builtin_clzll(ns);
@@ -362,7 +367,7 @@ static void take_answer(Connection *c) {
     else
         check_produce(&cursor);
     answered_total++;
-    note_latency(now - pending->begun_ns);
+    note_latency(pending->begun_ns, now - pending->begun_ns);
 }
 
 static void take_bytes(Connection *c, const unsigned char *bytes, size_t count) {
@@ -422,13 +427,14 @@ int main(int count, char **arguments) {
     const char *host = "127.0.0.1", *path = NULL, *kind = NULL;
     long port = 0, connections = 1;
     double seconds = 5, rate = 0;
-    enum { HOST, PORT, FRAMES, KIND, CONNECTIONS, WINDOW, SECONDS, REQUESTS, PARTITIONS, OFFSET_AT, STEP, END, MIN_BYTES, RATE };
+    enum { HOST, PORT, FRAMES, KIND, CONNECTIONS, WINDOW, SECONDS, REQUESTS, PARTITIONS, OFFSET_AT, STEP, END, MIN_BYTES, RATE, ANSWERS };
     static const struct option options[] = {
         {"host", 1, 0, HOST},           {"port", 1, 0, PORT},         {"frames", 1, 0, FRAMES},
         {"kind", 1, 0, KIND},           {"window", 1, 0, WINDOW},     {"connections", 1, 0, CONNECTIONS},
         {"seconds", 1, 0, SECONDS},     {"requests", 1, 0, REQUESTS}, {"partitions", 1, 0, PARTITIONS},
         {"offset-at", 1, 0, OFFSET_AT}, {"offset-step", 1, 0, STEP},  {"offset-end", 1, 0, END},
-        {"min-bytes", 1, 0, MIN_BYTES}, {"rate", 1, 0, RATE},         {0, 0, 0, 0},
+        {"min-bytes", 1, 0, MIN_BYTES}, {"rate", 1, 0, RATE},         {"answers", 1, 0, ANSWERS},
+        {0, 0, 0, 0},
     };
     for (int option; (option = getopt_long(count, arguments, "", options, NULL)) != -1;) {
         switch (option) {
@@ -446,6 +452,9 @@ int main(int count, char **arguments) {
         case END: offset_end = atol(optarg); break;
         case MIN_BYTES: min_bytes = atol(optarg); break;
         case RATE: rate = atof(optarg); break;
+        case ANSWERS:
+            if (!(written_down = fopen(optarg, "wb"))) die("--answers: %s", strerror(errno));
+            break;
         default: return 2;
         }
     }
@@ -493,6 +502,7 @@ int main(int count, char **arguments) {
         if (answered_total > before) last_answer_ns = now;
         if (now - last_answer_ns > SILENCE_S * 1000000000ull) die("no answer for %d s", SILENCE_S);
     }
+    if (written_down && fclose(written_down)) die("--answers: %s", strerror(errno));
     double took = (double)(last_answer_ns - start_ns) / 1e9;
     struct timespec cpu;
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &cpu);

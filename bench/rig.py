@@ -161,14 +161,18 @@ class Rig:
         seconds: float | None = None,
         count: int | None = None,
         rate: float | None = None,
+        answers: Path | None = None,
     ) -> Load:
         """Replays produce requests, then checks that the topic grew by exactly what was acknowledged. With a rate so many are
-        due in a second, and their latency counts from when they were due; without, each answer begins the next."""
+        due in a second, and their latency counts from when they were due; without, each answer begins the next. Each answer is
+        written down in the file `answers`."""
         first = requests[0]
         before = self.end_offsets(topic)
+        more = [] if rate is None else ["--rate", str(rate)]
+        more += [] if answers is None else ["--answers", str(answers)]
         load = self._loadgen(
             [each.data for each in requests],
-            ["--kind", "produce", "--partitions", str(first.partitions), *([] if rate is None else ["--rate", str(rate)])],
+            ["--kind", "produce", "--partitions", str(first.partitions), *more],
             connections=connections,
             window=window,
             seconds=seconds,

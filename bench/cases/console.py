@@ -3,8 +3,8 @@
 The cost is that of every page being open at once and polling. Two cores are shared by the server, the load, the console and
 whoever looks, so a browser that draws thirty pages would be most of what is measured, and it would be on another machine: the
 pages are kept open by `console_pages`, which reads what the console sends and draws nothing. The same server is measured with
-the console running and with it stopped (SIGSTOP: it asks nothing and takes no time, as if it were not there), in turns, `PAIRS`
-times, so that what changes on the machine meanwhile meets both. What is compared is each pair; the median of them is told.
+the console running and with it stopped (SIGSTOP: it asks nothing and takes no time, as if it were not there), in turns while
+one load runs, so that what changes on the machine meanwhile meets both (`slices`).
 
 Throughput is that of a load that goes as fast as it can; p99 is that, and that of a load of `RATE` requests a second, whose
 requests are due at their moments whatever the server does: there it is the server's delay and not the length of a queue.
@@ -22,6 +22,7 @@ import time
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
@@ -29,7 +30,8 @@ from typing import Any
 
 from bench import frames, native
 from bench.model import Case, Measured, Mode, Row
-from bench.rig import Load, LoadError, Rig
+from bench.rig import LoadError, Rig
+from bench.slices import SLICE_S, Side, slices
 from headrace.record.batch import encode_batch
 from headrace.record.compression import Compression
 from headrace.record.event import Event
@@ -42,9 +44,7 @@ AT_ONCE = 500  # topics made by one request
 CONNECTIONS = 8
 WINDOW = 32  # for the load with a rate: what is late waits here
 RATE, LIGHT_RATE = 2000, 200
-PAIRS = 16
-FAST, PACED = 0.4, 1.2  # of the seconds of a load
-SETTLE_S = 1.0
+LOAD = 24  # times as long as other loads: there are many slices in it
 READY_S = 60.0
 VISITS, VISITED_S = 3, 300.0
 MODULE = "headrace.console.process"
@@ -208,9 +208,9 @@ def opened(rig: Rig, url: str, console: str) -> Measured:
 
 
 @contextmanager
-def every_page(console: str) -> Iterator[None]:
+def every_page(rig: Rig, console: str) -> Iterator[None]:
     """Open, and polling."""
-    command = [sys.executable, "-m", "bench.console_pages", console, "/", *PAGES]
+    command = [sys.executable, "-m", "bench.console_pages", str(rig.folder), console, "/", *PAGES]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdin is not None
         assert process.stdout is not None
@@ -229,59 +229,65 @@ def every_page(console: str) -> Iterator[None]:
 # --- the cost
 
 
-def fast(rig: Rig) -> Load:
-    """As fast as it can."""
-    seconds = rig.effort.seconds * FAST
-    return rig.produce(TOPIC, _requests(), connections=CONNECTIONS, seconds=seconds)
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """Of load."""
+
+    window: int
+    rate: float | None
+    figures: Mapping[str, Callable[[Side], float]]
 
 
-def paced(rig: Rig) -> Load:
-    """At a rate. It takes longer, since it has fewer requests to find the slowest hundredth of."""
-    seconds = rig.effort.seconds * PACED
-    return rig.produce(TOPIC, _requests(), connections=CONNECTIONS, window=WINDOW, rate=RATE, seconds=seconds)
-
-
-def _requests() -> list[frames.ProduceFrame]:
-    return [frames.produce(TOPIC, frames.batch(1), acks=-1)]
+KINDS = (
+    Kind(1, None, {"rate": lambda side: side.rate, "p99": lambda side: side.us(0.99), "cpu": lambda side: side.cpu_us}),
+    Kind(
+        WINDOW,
+        RATE,
+        {
+            "paced_p50": lambda side: side.us(0.5),
+            "paced_p99": lambda side: side.us(0.99),
+            "paced_cpu": lambda side: side.cpu_us,
+        },
+    ),
+)
 
 
 def cost(rig: Rig, url: str, console: int) -> Measured:
     measured: Measured = {}
     console_s = console_cpu_s = 0.0
     asked = 0
-    for load in (fast, paced):
-        found: dict[bool, list[Load]] = {False: [], True: []}
-        load(rig)  # warms up
-        for turn in range(PAIRS):
-            for running in (False, True) if turn % 2 else (True, False):
-                os.kill(console, signal.SIGCONT if running else signal.SIGSTOP)
-                time.sleep(SETTLE_S)
-                requests, busy, begun = polled(url), cpu_seconds(console), time.monotonic()
-                found[running].append(load(rig))
-                if running:
-                    console_cpu_s += cpu_seconds(console) - busy
-                    console_s += time.monotonic() - begun
-                    asked += polled(url) - requests - 1
-        for key, value in _FIGURES[load.__name__].items():
-            without, with_it = [value(each) for each in found[False]], [value(each) for each in found[True]]
-            measured[f"without_{key}"], measured[f"open_{key}"] = median(without), median(with_it)
-            measured[f"{key}_ratio"] = median(ours / bare for bare, ours in zip(without, with_it, strict=True))
-    os.kill(console, signal.SIGCONT)
+
+    def switch(on: bool) -> None:
+        os.kill(console, signal.SIGCONT if on else signal.SIGSTOP)
+
+    for kind in KINDS:
+        produce(rig, kind, rig.effort.warm_seconds / 4)
+        requests, busy = polled(url), cpu_seconds(console)
+        answers = rig.folder / "answers"
+        with slices(switch, rig.server.cpu_seconds) as running:
+            produce(rig, kind, rig.effort.seconds * LOAD, answers)
+        switch(True)
+        without, with_it = running.sides(answers)
+        console_cpu_s += cpu_seconds(console) - busy
+        console_s += running.on_seconds
+        asked += polled(url) - requests - 1
+        for key, value in kind.figures.items():
+            measured[f"without_{key}"], measured[f"open_{key}"] = value(without), value(with_it)
+            measured[f"{key}_ratio"] = measured[f"open_{key}"] / measured[f"without_{key}"]
     return {**measured, "console_cpu": 100 * console_cpu_s / console_s, "polls": asked / console_s}
 
 
-_FIGURES: dict[str, dict[str, Callable[[Load], float]]] = {
-    "fast": {
-        "rate": lambda load: load.rate,
-        "p99": lambda load: load.p99_us,
-        "cpu": lambda load: load.server_cpu_us,
-    },
-    "paced": {
-        "paced_p50": lambda load: load.p50_us,
-        "paced_p99": lambda load: load.p99_us,
-        "paced_cpu": lambda load: load.server_cpu_us,
-    },
-}
+def produce(rig: Rig, kind: Kind, seconds: float, answers: Path | None = None) -> None:
+    request = frames.produce(TOPIC, frames.batch(1), acks=-1)
+    rig.produce(
+        TOPIC,
+        [request],
+        connections=CONNECTIONS,
+        window=kind.window,
+        seconds=seconds,
+        rate=kind.rate,
+        answers=answers,
+    )
 
 
 def measure(rig: Rig) -> Measured:
@@ -295,7 +301,7 @@ def measure(rig: Rig) -> Measured:
         measured["idle_mb"] = resident_mb(console)
         if CHROMIUM.exists():
             measured |= opened(rig, url, console_url)
-        with every_page(console_url):
+        with every_page(rig, console_url):
             try:
                 measured |= cost(rig, url, console)
             finally:
@@ -331,7 +337,7 @@ CASES = (
         about=f"A server with {TOPICS:,} topics. Produce requests of one record, acks=all and fsync, on {CONNECTIONS} "
         f"connections: as fast as they are answered, and {RATE:,} in a second, each due at its moment whatever the server does "
         f"(its time counts from then). The console is open on all of its {len(PAGES) + 1} pages at once, each of them polling, "
-        f"or stopped as a process, in turns, {PAIRS} times; a ratio is the median of the pairs. Pages are kept open by a "
+        f"or stopped as a process, in slices of {SLICE_S:.0f} s of one load, by turns. Pages are kept open by a "
         "program that reads what they are sent and draws nothing, for a browser would be on another machine than the server, "
         f"and here it would take its cores. Pages in headless Chromium, with {LIGHT_RATE} requests a second: from the "
         "request for the address to the frame that shows what the page is about; the overview with an empty cache, then "

@@ -8,6 +8,7 @@ import socket
 import subprocess
 import threading
 import time
+from array import array
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -101,6 +102,18 @@ def test_every_request_is_answered_and_counted(tmp_path: Path, serve: Serve) -> 
     assert said["requests"] == 500
     assert 0 < said["p50_us"] <= said["p99_us"] <= said["p999_us"]
     assert said["sent_bytes"] == 500 * len(PRODUCE)
+
+
+def test_each_answer_can_be_written_down(tmp_path: Path, serve: Serve) -> None:
+    server = serve(lambda body, correlation: (correlation, produced(0)), frames.PRODUCE_VERSION)
+    before = time.monotonic_ns()
+    done = run(tmp_path, server.port, PRODUCE, "--kind", "produce", "--requests", 50, "--answers", tmp_path / "answers")
+    assert done.returncode == 0, done.stderr
+    numbers = array("Q", (tmp_path / "answers").read_bytes())
+    begun, took = numbers[::2], numbers[1::2]
+    assert len(begun) == len(took) == 50
+    assert all(before < when and when + long < time.monotonic_ns() for when, long in zip(begun, took, strict=True))
+    assert max(took) == pytest.approx(json.loads(done.stdout)["max_us"] * 1e3, rel=0.1)
 
 
 def test_a_produce_error_is_a_failure(tmp_path: Path, serve: Serve) -> None:

@@ -140,10 +140,12 @@ def test_long_answers_are_not_kept_and_not_too_many() -> None:
 @pytest.mark.parametrize(("shares", "times"), [(True, 1), (False, 3)])
 def test_only_a_look_that_shares_is_answered_from_here(shares: bool, times: int) -> None:
     count = 0
+    urgency: str | None = None
 
-    def answer(_: answering.Asked) -> Said:
-        nonlocal count
+    def answer(asked: answering.Asked) -> Said:
+        nonlocal count, urgency
         count += 1
+        urgency = asked.headers.get("priority")
         return Said.json(200, {"n": 1})
 
     async def look_at(server: Server) -> None:
@@ -153,9 +155,11 @@ def test_only_a_look_that_shares_is_answered_from_here(shares: bool, times: int)
             assert await server.access(GUEST).get("/v1/overview", {"a": 1}) == {"n": 1}
         assert len({tuple(look.answers) for look in looks}) == 1, "nothing has changed"
         assert count == times
+        assert urgency == ("u=7" if shares else None), "nobody waits for it"
         LOOKING.set(None)
         await server.access(GUEST).get("/v1/overview", {"a": 1})
         assert count == times + 1, "by hand"
+        assert urgency is None
 
     async def run() -> None:
         async with shown(answer) as server:

@@ -143,7 +143,7 @@ def _address(text: str) -> tuple[str, int]:
     return host.strip("[]") or "127.0.0.1", int(port)
 
 
-def _console(where: str, read_only: bool) -> Any:
+def _console(where: str, data: Path, read_only: bool) -> Any:
     """The process that follows when the server is ready, or None."""
     if where == "off":
         return None
@@ -158,7 +158,7 @@ def _console(where: str, read_only: bool) -> Any:
     listen = _address(where) if where else None
     if listen is not None:
         refuse_public_bind(listen[0])
-    return ConsoleProcess(listen, read_only=read_only)
+    return ConsoleProcess(listen, data, read_only=read_only)
 
 
 def _serve(arguments: argparse.Namespace, values: dict[str, str], settings: dict[str, str]) -> int:
@@ -196,7 +196,8 @@ def _serve(arguments: argparse.Namespace, values: dict[str, str], settings: dict
 
     try:
         with make_runner() as runner:
-            runner.run(run_until_signal(Server(options), ready, _console(values["console"], arguments.console_read_only)))
+            console = _console(values["console"], options.data, arguments.console_read_only)
+            runner.run(run_until_signal(Server(options), ready, console))
     except (Refused, InvalidConfig) as error:
         raise _Wrong(str(error)) from None
     except FolderInUse as error:

@@ -29,6 +29,7 @@ STREAMS = 20
 TIMEOUT_S = 15.0
 MOST_BYTES = 64 * 1024 * 1024
 ASKING = ("/trial", "/v1/routes/test", "/preview")  # ends of paths of POST that change nothing
+_BACKGROUND = {"priority": "u=7"}  # RFC 9218: nobody waits for it
 
 Params = Mapping[str, str | int | float | bool | None]
 
@@ -107,7 +108,7 @@ class Access:
             return await self._ask("GET", path, params=params)
 
         async def ask() -> bytes:
-            return (await self._send("GET", path, None, params)).content
+            return (await self._send("GET", path, None, params, in_background=look.shares)).content
 
         if look.shares:
             question = (self.credentials, path, tuple(sorted(_given(params).items())))
@@ -169,11 +170,22 @@ class Access:
         answer = await self._send(method, path, body, params)
         return _json(answer.status, path, answer.content)
 
-    async def _send(self, method: str, path: str, body: Any, params: Params | None, timeout_s: float = TIMEOUT_S) -> Answer:
+    async def _send(
+        self,
+        method: str,
+        path: str,
+        body: Any,
+        params: Params | None,
+        timeout_s: float = TIMEOUT_S,
+        *,
+        in_background: bool = False,
+    ) -> Answer:
         if self.read_only and method != "GET" and not (method == "POST" and path.endswith(ASKING)):
             raise ServerError(403, "this console is read-only")
         content = None if body is None else json.dumps(body).encode()
         headers = self._login if body is None else {"content-type": "application/json", **self._login}
+        if in_background:
+            headers = {**headers, **_BACKGROUND}
         try:
             answer = await self._exchange(method, self._address(path, params), content, headers, timeout_s)
         finally:

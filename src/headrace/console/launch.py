@@ -12,6 +12,7 @@ import logging
 import os
 import socket
 import sys
+from pathlib import Path
 
 logger = logging.getLogger("headrace.console")
 
@@ -29,7 +30,8 @@ def installed() -> bool:
 class ConsoleProcess:
     """Bound when it is made. Raises OSError; without a port the default one, or a free one if that is taken."""
 
-    def __init__(self, listen: tuple[str, int] | None, *, read_only: bool = False) -> None:
+    def __init__(self, listen: tuple[str, int] | None, data: Path, *, read_only: bool = False) -> None:
+        self._data = data
         self._read_only = read_only
         try:
             self._socket = _bound(*(listen or DEFAULT))
@@ -63,7 +65,7 @@ class ConsoleProcess:
     async def _run(self, server_url: str) -> None:
         number = self._socket.fileno()
         words = ["-m", "headrace.console.process", "--server", server_url, "--fd", str(number)]
-        words += ["--with-parent", str(os.getpid())]
+        words += ["--with-parent", str(os.getpid()), "--beside", str(self._data)]
         if self._read_only:
             words.append("--read-only")
         for _ in range(STARTS):

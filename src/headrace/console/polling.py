@@ -6,7 +6,7 @@ time; while nothing changes, up to `SLOWEST` times as many or `SLOWEST_S`. In a 
 once when it is shown again. It ends with the page.
 
 All pages together begin a look of that kind every `APART_S` at most, however many are due at once: a burst of them would hold
-up whoever needs the machine. That is enough for eight pages every two seconds; of more that are seen at the same time each is
+up whoever needs the machine. That is enough for five pages every two seconds; of more that are seen at the same time each is
 looked at less often.
 """
 
@@ -27,7 +27,7 @@ FIRST_S = 0.5
 LEAST_S = 1.0
 SLOWEST, SLOWEST_S = 2.0, 6.0  # whichever is longer
 SLOWER = 1.25  # each time that nothing has changed
-APART_S = 0.25
+APART_S = 0.4
 
 Refresh = Callable[[], Awaitable[None]]
 

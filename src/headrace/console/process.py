@@ -25,9 +25,10 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--host-name", action="append", default=[])
     parser.add_argument("--read-only", action="store_true")
     parser.add_argument("--with-parent", type=int, metavar="PID")
+    parser.add_argument("--beside", type=Path, metavar="FOLDER", help="of the server on this machine: its disk goes first")
     given = parser.parse_args(argv)
     if given.with_parent is not None:
-        give_way()
+        give_way(given.beside)
     if given.fd is not None:
         listening = socket.socket(fileno=given.fd)
     else:

@@ -20,6 +20,7 @@ from headrace.http.problems import Problem
 from headrace.http.routes import OPERATIONS as ROUTE_OPERATIONS
 from headrace.http.routes import routes as route_routes
 from headrace.http.timing import RequestTimes
+from headrace.http.urgency import rest
 from headrace.http.v1 import admin, socket, sse, topic_events
 from headrace.http.v1.admission import Admission
 from headrace.http.v1.appending import Appending
@@ -86,6 +87,8 @@ class App:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         began_s = monotonic()
+        if scope.get("method") == "GET":
+            await rest(scope)
         try:
             if scope["path"].startswith(BEHIND_THE_GATE):
                 await self._shell(scope, receive, send)

@@ -132,7 +132,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
         listener = self.listener
         self.last_active = listener.now()
         if listener.few_peers:
-            listener.attention.stay()
+            listener.attention.heard(self)
         if self._own is None:
             self._take_frames(self._shared_view, nbytes)
             return
@@ -363,7 +363,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
         slot.pieces = pieces
         slot.times.add(self.listener.now() - slot.began)
         if self.listener.few_peers:
-            self.listener.attention.stay()
+            self.listener.attention.answered()
         while slots and slots[0].pieces is not None:
             ready = slots.popleft().pieces
             assert ready is not None

@@ -54,8 +54,9 @@ async def streams(view: View) -> None:
         shown = [one["StreamName"] for one in found]
         for gone in known.keys() - set(shown):
             del known[gone]
-        again = list(known)[:AGAIN]
-        await asyncio.gather(*(describe(name) for name in [*again, *(name for name in shown if name not in known)]))
+        for again in list(known)[:AGAIN]:  # one after the other: nobody waits for these
+            await describe(again)
+        await asyncio.gather(*(describe(name) for name in shown if name not in known))
         rows = [_row(one, known.get(one["StreamName"], {}), region) for one in found]  # another look may have forgotten it
         return rows, following
 

@@ -25,6 +25,7 @@ from headrace.dataclass import dataclass
 from headrace.http.authentication import scope_user
 from headrace.http.problems import Problem
 from headrace.http.timing import PATTERN
+from headrace.http.urgency import rest
 
 if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
@@ -142,6 +143,7 @@ class Resources:
         return [Route(pattern, self) for pattern in patterns]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await rest(scope)
         methods, parts = self._find(scope)
         method = "GET" if scope["method"] == "HEAD" else scope["method"]
         operation = methods.get(method)
@@ -157,9 +159,9 @@ class Resources:
         query = _query(scope, operation)
         body = await _body(scope, receive) if method != "GET" else b""
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
-        await asyncio.sleep(0)  # others have their turn between the parts of what nobody is in a hurry for
+        await rest(scope)
         reply = await operation.handler(Ask(self._broker, user, parts, query, body, headers))
-        await asyncio.sleep(0)
+        await rest(scope)
         await _send(reply, send, head=scope["method"] == "HEAD")
 
     def _find(self, scope: Scope) -> tuple[dict[str, Operation], dict[str, str]]:

@@ -35,6 +35,7 @@ from headrace.broker.traffic import Traffic
 from headrace.dataclass import dataclass
 from headrace.http.authentication import scope_user
 from headrace.http.problems import Problem
+from headrace.http.urgency import rest
 from headrace.http.v1.access import check_topic_access
 from headrace.http.v1.admission import Admission, stream
 from headrace.http.v1.bodies import SMALL_BYTES, Bodies
@@ -92,7 +93,7 @@ class Reading:
         topic = self._broker.topics.get(name)
         if topic is None:
             raise Problem(404, "unknown_topic", f"there is no topic '{name[:250]}'")
-        await asyncio.sleep(0)  # others have their turn
+        await rest(scope)
         keep = await keep_of(self._broker, topic, wanted.start.filter)
         offsets, notices = await wanted.start.offsets(topic)
         if scope["method"] == "HEAD":

@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 FRESH_S = 1.0
 WALKED = 10  # partitions in a step of the walk
 SORTED = 100  # topics at a time, where the largest come first
-TURNS = 36  # of the walk, for one look
 
 
 class JournalShown(Struct):
@@ -127,7 +126,7 @@ class Storage:
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
-        self._walk = Walk(self._take, turns=TURNS)
+        self._walk = Walk(self._take)
         self._sums: _Sums | None = None
         self._taken_s = 0.0
         self._ordered: _Ordered | None = None

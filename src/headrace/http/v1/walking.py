@@ -17,7 +17,7 @@ from headrace.short_turns import TURN_S, ShortTurns
 T = TypeVar("T")
 
 PAUSE_S = 0.001
-TURNS = 12
+TURNS = 8
 
 
 class Walk(Generic[T]):

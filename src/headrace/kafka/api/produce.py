@@ -76,6 +76,7 @@ def handle_sole(connection: KafkaConnection, view: memoryview, sole: SoleBatch) 
             _end_span(connection, span)
         return True
     slot = connection.take_slot()
+    connection.listener.attention.watch_disk()
 
     def synced(error: Exception | None) -> None:
         if span is not None:

@@ -1,7 +1,7 @@
 """CreateStream, DeleteStream, ListStreams.
 
 A stream is there, ACTIVE, when CreateStream has answered, and gone when DeleteStream has. A page of ListStreams has ten names
-unless asked otherwise, 10,000 at most.
+unless asked otherwise, 10,000 at most; it is put together in short turns, so that others have theirs in between.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from headrace.kinesis.control.tags import check_tags
 from headrace.kinesis.errors import invalid_argument
 from headrace.kinesis.pages import next_token, page_of, read_token
 from headrace.kinesis.service import Call
+from headrace.short_turns import ShortTurns
 
 DEFAULT_PAGE = 10
 DEFAULT_RECORD_KIB = 1024
@@ -48,7 +49,7 @@ async def delete_stream(call: Call) -> None:
     await call.service.streams.delete(call.stream(), with_consumers=call.given.get("EnforceConsumerDeletion", False))
 
 
-def list_streams(call: Call) -> dict[str, Any]:
+async def list_streams(call: Call) -> dict[str, Any]:
     given = call.given
     limit = given.get("Limit", DEFAULT_PAGE)
     after = given.get("ExclusiveStartStreamName", "")
@@ -57,7 +58,10 @@ def list_streams(call: Call) -> dict[str, Any]:
     streams = call.service.streams
     page, more = page_of(streams.names(call.account, call.region, after, limit + 1), limit)
     summaries = []
+    turns = ShortTurns()
     for name in page:
+        if turns.over:
+            await turns.rest()
         stream = streams.find(call.account, call.region, name)
         if stream is not None:
             summaries.append(
