@@ -39,17 +39,18 @@ _ATTRIBUTES = struct.Struct("=IIQiIQQQII")  # size, policy, flags, nice, priorit
 def give_way(to_disk_of: Path | None = None) -> None:
     """This thread, and those that it starts from now on; also to the disk on which this folder is."""
     nice = os.nice(NICE)
+    if sys.platform != "linux":
+        return
+    kernel = ctypes.CDLL(None)  # where it refuses any of this, the console is merely less polite
     number = _SCHED_SETATTR.get(platform.machine())
-    if sys.platform == "linux" and number is not None:
+    if number is not None:
         wanted = _ATTRIBUTES.pack(_ATTRIBUTES.size, os.SCHED_OTHER, 0, nice, 0, int(SLICE_S * 1e9), 0, 0, 0, 0)
-        ctypes.CDLL(None).syscall(number, 0, wanted, 0)  # where that is refused it is merely less polite
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_TIMERSLACK, ctypes.c_ulong(int(SLACK_S * 1e9)), 0, 0, 0)
-    if sys.platform == "linux" and to_disk_of is not None:
-        others = os.sched_getaffinity(0) - interrupted_by_disk(to_disk_of)
-        if others:
-            with suppress(OSError):
-                os.sched_setaffinity(0, others)
+        kernel.syscall(number, 0, wanted, 0)
+    kernel.prctl(_PR_SET_TIMERSLACK, ctypes.c_ulong(int(SLACK_S * 1e9)), 0, 0, 0)
+    others = os.sched_getaffinity(0) - interrupted_by_disk(to_disk_of) if to_disk_of is not None else set()
+    if others:
+        with suppress(OSError):
+            os.sched_setaffinity(0, others)
 
 
 def interrupted_by_disk(folder: Path, sysfs: Path = Path("/sys"), proc: Path = Path("/proc")) -> set[int]:
