@@ -6,6 +6,7 @@ Every `EVERY_S` a timer is set, and how much later than that it rings is noted. 
 from __future__ import annotations
 
 import asyncio
+from time import monotonic
 
 from headrace.times import Times
 
@@ -25,9 +26,9 @@ class LoopWatch:
             self._timer.cancel()
 
     def _set(self) -> None:
-        self._due = self._loop.time() + EVERY_S
-        self._timer = self._loop.call_at(self._due, self._rang)
+        self._due = monotonic() + EVERY_S
+        self._timer = self._loop.call_later(EVERY_S, self._rang)
 
     def _rang(self) -> None:
-        self._delays.add(max(0.0, self._loop.time() - self._due))
+        self._delays.add(max(0.0, monotonic() - self._due))
         self._set()

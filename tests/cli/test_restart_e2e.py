@@ -1,16 +1,24 @@
 """The server is killed and comes back while the command line is at work."""
 
 import signal
+import urllib.request
 from collections.abc import Callable
 from typing import Any
 
 import pytest
+
+from headrace.testing import wait_until
 
 
 @pytest.fixture
 def server(headrace_server: Any) -> str:
     """A server of the test's own, in place of the shared one."""
     return str(headrace_server.kafka)
+
+
+def _answered(server: Any, api: str) -> bool:
+    with urllib.request.urlopen(f"{server.http}/metrics", timeout=20) as answer:
+        return f'headrace_request_seconds_count{{api="{api}",protocol="kafka"}} 1.0' in answer.read().decode()
 
 
 def test_a_pipe_goes_on_after_a_crash_and_every_record_is_there_once(
@@ -56,6 +64,7 @@ def test_a_server_that_stays_away_is_an_error_that_counts_what_is_missing(
     writer = start("produce", topic, "--timeout", "1")
     writer.write(b"one\n")
     assert reader.line() == "one"
+    wait_until(lambda: _answered(headrace_server, "Produce"), what="the answer to the writer")  # a reader may be told first
     headrace_server.crash()
     writer.write(b"two\n")
     code, err = writer.end()

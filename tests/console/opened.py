@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import subprocess
 import sys
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -73,7 +74,23 @@ def a_page(browser: Any, server: HeadraceServer, width: int = WIDTH) -> Iterator
     page.on("pageerror", lambda error: problems.append(str(error)))
     page.on("dialog", lambda dialog: (problems.append(f"a script ran: {dialog.message}"), dialog.dismiss()))
     page.on("request", lambda request: None if request.url.startswith(ours) else elsewhere.append(request.url))
-    yield page
+    heard: deque[str] = deque(maxlen=20)
+    page.on("console", lambda message: heard.append(message.text))
+    go = page.goto
+
+    def goto(path: str, *, connected: bool = True) -> Any:
+        """To where somebody can act: what they do before the page is connected waits, and not in order."""
+        answer = go(path)
+        if connected:
+            page.wait_for_function("window.did_handshake !== false")
+        return answer
+
+    page.goto = goto
+    try:
+        yield page
+    except Exception as error:
+        error.add_note(f"The page was {page.url}, said {list(heard)}, and showed:\n{page.inner_text('body')[:4000]}")
+        raise
     page.close(run_before_unload=True)  # without waiting for it: now and then the browser never says that it is done
     assert problems == []
     assert elsewhere == []

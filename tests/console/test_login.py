@@ -79,6 +79,26 @@ def test_a_password_that_no_longer_holds_leads_back_to_the_login(browser: Any, s
         assert v1.ask("PUT", "/api/users/ann", body, user=f"ann:{LATER}").status in (201, 204)
 
 
+# Whatever the page has to say waits until it is connected, each event for itself.
+CONNECTED_LATE = """
+let connected = false;
+Object.defineProperty(window, 'did_handshake', {
+  get: () => connected,
+  set: is => { if (is) setTimeout(() => { connected = true; }, 150 + Math.random() * 10); else connected = false; },
+});
+"""
+
+
+def test_who_types_faster_than_the_page_connects_is_let_in(browser: Any, server: HeadraceServer) -> None:
+    with a_page(browser, server) as page:
+        page.add_init_script(CONNECTED_LATE)
+        for _ in range(8):
+            page.goto("/login", connected=False)
+            log_in(page, "ann", PASSWORD)
+            page.get_by_role("heading", name="Overview").wait_for()
+            page.context.clear_cookies()
+
+
 @pytest.mark.parametrize("to", ["//evil.example/", "https://evil.example/", "/\\evil.example/"])
 def test_the_login_leads_to_no_other_site(browser: Any, server: HeadraceServer, to: str) -> None:
     with a_page(browser, server) as page:

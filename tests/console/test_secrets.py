@@ -86,7 +86,7 @@ def test_secrets_are_in_nothing_that_the_browser_gets(browser: Any, server: Head
         assert sum(len(piece) for piece in received.pieces if piece.startswith(("0", "2", "4"))) > 0, "no message was seen"
         found = [name for name in (secret, TOKEN, ACCESS, ACCESS.partition(":")[2], PASSWORD) if received.has(name)]
         assert found == []
-        page.goto("/routes/hook?tab=secrets")
+        opened(page, "/routes/hook?tab=secrets")
         page.get_by_role("button", name="Show secrets").click()
         page.get_by_text(secret).wait_for()  # and this is how it looks when somebody asked
 

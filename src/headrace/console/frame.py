@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote, unquote
 
-from nicegui import app, background_tasks, ui
+from nicegui import app, background_tasks, events, ui
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
@@ -311,6 +311,10 @@ def _log_out(console: Console, browser: str) -> None:
     ui.navigate.to("/login")
 
 
+# What is typed before the page is connected may arrive after what is pressed, so the one comes with the other.
+_TYPED = "() => emit(...['username', 'current-password'].map(each => document.querySelector(`[autocomplete=${each}]`).value))"
+
+
 def _login_page(console: Console) -> Callable[[Request], Awaitable[None]]:
     async def login(request: Request) -> None:
         browser = str(app.storage.browser["id"])
@@ -318,10 +322,11 @@ def _login_page(console: Console) -> Callable[[Request], Awaitable[None]]:
         to = to if to.startswith("/") and not to.startswith(("//", "/\\")) else "/"
         _look(console, browser)
 
-        async def try_it() -> None:
+        async def try_it(event: events.GenericEventArguments) -> None:
             problem.text = ""
+            name, secret = map(str, event.args)
             try:
-                await console.sessions.log_in(browser, user.value or "", password.value or "")
+                await console.sessions.log_in(browser, name, secret)
             except ServerError as error:
                 problem.text = "Wrong name or password" if error.status in (401, 403) else str(error)
                 return
@@ -333,9 +338,9 @@ def _login_page(console: Console) -> Callable[[Request], Awaitable[None]]:
             user = ui.input("User").classes("w-full").props("autofocus autocomplete=username")
             password = ui.input("Password", password=True).classes("w-full").props("autocomplete=current-password")
             for field in (user, password):
-                field.on("keydown.enter", try_it)
+                field.on("keydown.enter", try_it, js_handler=_TYPED)
             problem = ui.label("").classes("text-negative break-words").props('role="alert"')
-            ui.button("Log in", on_click=try_it).classes("w-full")
+            ui.button("Log in").on("click", try_it, js_handler=_TYPED).classes("w-full")
 
     return login
 

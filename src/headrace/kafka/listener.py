@@ -6,8 +6,8 @@ import asyncio
 import logging
 import socket
 from collections import deque
-from collections.abc import Callable
 from random import Random
+from time import monotonic
 from typing import TYPE_CHECKING
 
 from headrace.broker.peers import Peers
@@ -49,7 +49,7 @@ class KafkaListener:
         self.sessions = FetchSessions(settings.get_int("max.incremental.fetch.session.cache.slots"), broker.clock, Random())
         self.advertised = ("127.0.0.1", 0)
         self._peers: Peers[KafkaConnection] = Peers(settings, self.traffic, logger)
-        self.now: Callable[[], float]  # the loop's time, from `start` on; asked for each read
+        self.now = monotonic  # the time of uvloop has milliseconds only: too coarse for how long a request takes
         self.attention = Attention()
         self.few_peers = True  # with many, the loop hardly sleeps, and staying awake would only cost
         self._waiting_for_room: deque[KafkaConnection] = deque()
@@ -58,7 +58,6 @@ class KafkaListener:
 
     async def start(self, host: str, port: int) -> tuple[str, int]:
         loop = asyncio.get_running_loop()
-        self.now = loop.time
         self.broker.quotas.subscribe(self._quotas_changed)
         listening = bound_socket(host, port, {(socket.SOL_SOCKET, socket.SO_SNDBUF): _SEND_BUFFER_BYTES})
         self._server = await loop.create_server(lambda: KafkaConnection(self), sock=listening, backlog=1024)

@@ -45,7 +45,7 @@ async def route(view: View) -> None:
     sends = first["destination"].get("type") == "webhook"
     receives = first["source"].get("type") == "webhook"
     view.title(name, back="/routes")
-    head = Redrawn()
+    head = Redrawn("w-full gap-2 min-h-8")  # what comes late does not push away what somebody is about to click
     buttons = acting.Buttons(view, path, first)
 
     labels = {"state": "State", "definition": "Definition", "trial": "Try filter"}
