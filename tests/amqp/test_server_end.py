@@ -67,6 +67,7 @@ def serve(folder: Path, *arguments: str) -> subprocess.Popen[bytes]:
 
 def test_without_an_address_a_free_port_is_taken_when_the_usual_one_is_not(tmp_path: Path) -> None:
     with socket.socket() as usual:
+        usual.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # connections of before may still be ending there
         with contextlib.suppress(OSError):  # somebody else has it: as good
             usual.bind(("127.0.0.1", 5672))
             usual.listen()

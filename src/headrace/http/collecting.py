@@ -1,4 +1,4 @@
-"""What /metrics tells, gathered in steps: after every `STEP` partitions or so the event loop serves others.
+"""What /metrics tells, gathered in short turns between which the event loop serves others.
 
 Names begin with `headrace_`; what ends in `_total` counts from the start of the server. Records a second are
 `rate(headrace_partition_end_offset[1m])`: nothing has to be counted for that.
@@ -6,7 +6,6 @@ Names begin with `headrace_`; what ends in `_total` counts from the start of the
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, InfoMetricFamily
@@ -20,24 +19,23 @@ from headrace.http.route_metrics import collect_routes
 from headrace.http.span_metrics import collect_spans
 from headrace.http.upkeep_metrics import collect_upkeep
 from headrace.http.webhook_metrics import collect_webhooks
+from headrace.short_turns import ShortTurns
 from headrace.times import Times
 
 if TYPE_CHECKING:
     from headrace.broker import Broker
 
-STEP = 100
-
 _PARTITION = ["topic", "partition"]
 
 
-async def collect(broker: Broker) -> list[Metric]:
+async def collect(broker: Broker, turns: ShortTurns) -> list[Metric]:
     return [
         *_server(broker),
-        *_front_ends(broker),
+        *await _front_ends(broker, turns),
         *_quotas(broker),
-        *await _partitions(broker),
-        *await _groups(broker),
-        *await collect_queues(broker),
+        *await _partitions(broker, turns),
+        *await _groups(broker, turns),
+        *await collect_queues(broker, turns),
         *collect_routes(broker),
         *collect_webhooks(broker),
         *collect_upkeep(broker.log),
@@ -77,7 +75,7 @@ def _add_times(family: HistogramMetricFamily, labels: list[str], times: Times) -
     family.add_metric(labels, buckets, times.total_s)
 
 
-def _front_ends(broker: Broker) -> list[Metric]:
+async def _front_ends(broker: Broker, turns: ShortTurns) -> list[Metric]:
     protocol, topic = ["protocol"], ["protocol", "topic"]
     connections = GaugeMetricFamily("headrace_connections", "Open connections.", labels=protocol)
     accepted = CounterMetricFamily("headrace_connections_total", "Connections since the start.", labels=protocol)
@@ -93,9 +91,11 @@ def _front_ends(broker: Broker) -> list[Metric]:
     all_in = CounterMetricFamily("headrace_bytes_in_total", "Bytes that came, of all topics and queues.", labels=protocol)
     all_out = CounterMetricFamily("headrace_bytes_out_total", "Bytes that went out.", labels=protocol)
     topics = broker.log.topics()
-    for name, traffic in broker.traffic.items():
-        for api, times in traffic.requests.items():
+    for name, traffic in tuple(broker.traffic.items()):
+        for api, times in tuple(traffic.requests.items()):
             _add_times(asked, [name, api], times)
+            if turns.over:
+                await turns.rest()
         traffic.forget_unknown(topics)
         if traffic.look is not None:
             traffic.look()
@@ -110,8 +110,10 @@ def _front_ends(broker: Broker) -> list[Metric]:
         if traffic.subscriptions is not None:
             subscriptions.add_metric([name], traffic.subscriptions)
         for family, counted in ((came, traffic.bytes_in), (went, traffic.bytes_out)):
-            for which, count in counted.items():
+            for which, count in tuple(counted.items()):
                 family.add_metric([name, which], count)
+                if turns.over:
+                    await turns.rest()
     return [connections, accepted, refused, all_in, all_out, records_in, records_out, subscriptions, came, went, asked]
 
 
@@ -127,7 +129,7 @@ def _quotas(broker: Broker) -> list[Metric]:
     return [times, seconds, pushes]
 
 
-async def _partitions(broker: Broker) -> list[Metric]:
+async def _partitions(broker: Broker, turns: ShortTurns) -> list[Metric]:
     topics = GaugeMetricFamily("headrace_topics", "Topics that clients can see.")
     start = GaugeMetricFamily("headrace_partition_start_offset", "The oldest offset that can be read.", labels=_PARTITION)
     watermark = GaugeMetricFamily("headrace_partition_high_watermark", "Readers see all below it.", labels=_PARTITION)
@@ -138,7 +140,6 @@ async def _partitions(broker: Broker) -> list[Metric]:
     offsets = (start, watermark, end)
     names = [name for name in broker.log.topics() if not name.startswith(HIDDEN_PREFIX)]
     topics.add_metric([], len(names))
-    since_others = 0
     for name in names:
         topic = broker.log.topics().get(name)
         for partition in topic.partitions if topic is not None else ():
@@ -150,27 +151,22 @@ async def _partitions(broker: Broker) -> list[Metric]:
             for family, sparse in ((dirty, partition.dirty_bytes), (archived, partition.archived_bytes)):
                 if sparse:  # few topics are compacted or archived, and a series of zeros costs as much as any
                     family.add_metric(labels, sparse)
-            since_others += 1
-            if since_others >= STEP:
-                since_others = 0
-                await asyncio.sleep(0)
+            if turns.over:
+                await turns.rest()
     return [topics, start, watermark, end, size, dirty, archived]
 
 
-async def _groups(broker: Broker) -> list[Metric]:
+async def _groups(broker: Broker, turns: ShortTurns) -> list[Metric]:
     which = ["group", *_PARTITION]
     members = GaugeMetricFamily("headrace_group_members", "Members of a group.", labels=["group", "type", "state"])
     position = GaugeMetricFamily("headrace_group_committed_offset", "Where a group stands.", labels=which)
     lag = GaugeMetricFamily("headrace_group_lag", "Records that a group has not read yet.", labels=which)
-    since_others = 0
     async for group in group_lags(broker):
         members.add_metric([group.group_id, group.kind, group.state], group.members)
         for found in group.partitions:
             labels = [group.group_id, found.topic, str(found.partition)]
             position.add_metric(labels, found.committed)
             lag.add_metric(labels, found.lag)
-        since_others += 1 + len(group.partitions)
-        if since_others >= STEP:
-            since_others = 0
-            await asyncio.sleep(0)
+            if turns.over:
+                await turns.rest()
     return [members, position, lag]

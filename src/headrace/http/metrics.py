@@ -1,13 +1,15 @@
 """/metrics: everything that is counted and measured, in Prometheus's text format, computed when it is asked for.
 
-Gathering runs in the event loop in small steps (`collecting`); writing the text, which takes longer, on a thread. Those who
-ask while an answer is being made get that answer, so any number of scrapers cost as much as one.
+Values are gathered (`collecting`) and written in short turns of the event loop: a thread would hold the interpreter's lock for
+milliseconds at a time, and everybody would wait for it. Those who ask while an answer is being made get that answer, so any
+number of scrapers cost as much as one.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from copy import copy
 from typing import TYPE_CHECKING
 
 from prometheus_client import PROCESS_COLLECTOR
@@ -19,23 +21,38 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from headrace.http.collecting import collect
+from headrace.short_turns import ShortTurns
 
 if TYPE_CHECKING:
     from headrace.broker import Broker
 
 
-class _Gathered(Collector):
-    def __init__(self, families: list[Metric]) -> None:
-        self._families = families
+PIECE = 10  # samples: some fifty microseconds
+
+
+class _Piece(Collector):
+    """The next samples of a family, which has them no more: so that all of them need not be freed at once either."""
+
+    def __init__(self, family: Metric) -> None:
+        self._metric = copy(family)
+        self._metric.samples = family.samples[: -PIECE - 1 : -1]
+        del family.samples[-PIECE:]
 
     def collect(self) -> Iterable[Metric]:
-        yield from self._families
-        yield from PROCESS_COLLECTOR.collect()
+        yield self._metric
 
 
 async def text(broker: Broker) -> bytes:
-    gathered = _Gathered(await collect(broker))
-    return await asyncio.to_thread(generate_latest, gathered)
+    turns = ShortTurns()
+    written: list[bytes] = []
+    for family in (*await collect(broker, turns), *PROCESS_COLLECTOR.collect()):
+        family.samples.reverse()
+        written.append(generate_latest(_Piece(family)))
+        while family.samples:
+            written.append(generate_latest(_Piece(family)).split(b"\n", 2)[2])  # HELP and TYPE stand there once
+            if turns.over:
+                await turns.rest()
+    return b"".join(written)
 
 
 def routes(broker: Broker) -> list[Route]:

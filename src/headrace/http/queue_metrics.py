@@ -6,7 +6,6 @@ of a hundred thousand queues helps nobody, and no Prometheus would thank us for 
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
@@ -15,9 +14,9 @@ from prometheus_client.metrics_core import Metric
 if TYPE_CHECKING:
     from headrace.broker import Broker
     from headrace.broker.vhosts.vhost import VirtualHost
+    from headrace.short_turns import ShortTurns
 
 MAX_QUEUES = 1000
-STEP = 100
 
 _GAUGES = {
     "messages_ready": "Messages that wait for a consumer.",
@@ -34,7 +33,7 @@ _COUNTERS = {
 }
 
 
-async def collect_queues(broker: Broker) -> list[Metric]:
+async def collect_queues(broker: Broker, turns: ShortTurns) -> list[Metric]:
     labels = ["vhost", "queue"]
     families: dict[str, GaugeMetricFamily | CounterMetricFamily] = {}
     for name, text in _GAUGES.items():
@@ -45,7 +44,7 @@ async def collect_queues(broker: Broker) -> list[Metric]:
     each_queue = sum(len(vhost.queues) for vhost in vhosts) <= MAX_QUEUES
     for vhost in vhosts:
         whole = dict.fromkeys(families, 0)
-        for number, queue in enumerate(tuple(vhost.queues.values())):
+        for queue in tuple(vhost.queues.values()):
             values = (
                 queue.ready_count,
                 queue.unacked_count,
@@ -61,8 +60,8 @@ async def collect_queues(broker: Broker) -> list[Metric]:
                 whole[name] += value
                 if each_queue:
                     family.add_metric([vhost.name, queue.name], value)
-            if number % STEP == STEP - 1:
-                await asyncio.sleep(0)
+            if turns.over:
+                await turns.rest()
         if not each_queue:
             _add_gone(whole, vhost)
             for name, family in families.items():

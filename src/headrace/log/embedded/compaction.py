@@ -36,6 +36,7 @@ from headrace.log.embedded.segment import Segment
 from headrace.log.embedded.threads import ThreadWorker, Worker
 from headrace.log.errors import StorageError
 from headrace.log.port import Durability
+from headrace.short_turns import ShortTurns
 
 if TYPE_CHECKING:
     from headrace.log.embedded.engine import EmbeddedLog
@@ -111,20 +112,24 @@ class Compaction:
         finally:
             self._running = False
 
-    def _compacted(self) -> list[EmbeddedPartition]:
-        return [
-            partition
-            for topic in self._log.topics().values()
-            if topic.resolved.compact and not topic.internal and not topic.resolved.remote_storage_enable
-            for partition in topic.partitions
-            if partition.segments and not partition.broken and partition not in self._given_up
-        ]
+    async def _compacted(self) -> list[EmbeddedPartition]:
+        turns = ShortTurns()
+        found: list[EmbeddedPartition] = []
+        for topic in tuple(self._log.topics().values()):
+            if topic.resolved.compact and not topic.internal and not topic.resolved.remote_storage_enable:
+                found += topic.partitions
+            if turns.over:
+                await turns.rest()
+        return [each for each in found if self._is_there(each) and not each.broken and each not in self._given_up]
+
+    def _is_there(self, partition: EmbeddedPartition) -> bool:
+        return bool(partition.segments) and self._log.partition(partition.topic, partition.index) is partition
 
     async def _prepare(self) -> None:
         """Begins new segments where `max.compaction.lag.ms` is over, and has a checkpoint cover what is closed."""
         now_ms = self._log.clock.now_ms()
         uncovered = False
-        for partition in self._compacted():
+        for partition in await self._compacted():
             lag = partition.config.max_compaction_lag_ms
             if lag < MAX_LONG and partition.segments[-1].size:
                 partition.learn_last_segment()
@@ -151,7 +156,7 @@ class Compaction:
 
     async def _dirtiest(self, tried: set[EmbeddedPartition]) -> ToClean | None:
         best: ToClean | None = None
-        for partition in self._compacted():
+        for partition in await self._compacted():
             if partition not in tried:
                 work = await self.survey(partition)
                 if work is None or not work.dirty_bytes:
