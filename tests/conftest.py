@@ -19,9 +19,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.fixture(scope="session")
 def headrace_settings() -> dict[str, object]:
-    """Groups that settle at once and may have short sessions, so that tests of a crashed member need not wait."""
+    """Groups that settle at once and may have short sessions, so that tests of a crashed member need not wait. Retention takes
+    nothing meanwhile that a test wrote with a time of long ago."""
     return {
         "num.partitions": 4,
         "group.initial.rebalance.delay.ms": 0,
         "group.min.session.timeout.ms": 100,
+        "log.retention.check.interval.ms": 86_400_000,
     }

@@ -46,6 +46,7 @@ def quick_groups() -> Iterator[str]:
         "group.consumer.session.timeout.ms": 3000,
         "group.consumer.min.session.timeout.ms": 1000,
         "group.consumer.assignment.interval.ms": 0,
+        "log.retention.check.interval.ms": 86_400_000,
     }
     with HeadraceServer(settings=quick) as server:
         yield server.kafka

@@ -9,6 +9,7 @@ import pytest
 from tests.http.management.asking import Api
 
 from headrace.http import queue_metrics
+from headrace.short_turns import ShortTurns
 from headrace.testing import HeadraceServer, wait_until
 
 
@@ -106,7 +107,7 @@ def test_with_very_many_queues_metrics_are_those_of_virtual_hosts(monkeypatch: p
             for number in range(5):
                 vhost.declare_queue(f"q{number}")
             monkeypatch.setattr(queue_metrics, "MAX_QUEUES", 4)
-            families = {family.name: family for family in await queue_metrics.collect_queues(broker)}
+            families = {family.name: family for family in await queue_metrics.collect_queues(broker, ShortTurns())}
             samples = families["headrace_queue_messages_ready"].samples
             assert [(sample.labels, sample.value) for sample in samples] == [({"vhost": "/", "queue": ""}, 0)]
             assert families["headrace_queues"].samples[0].value == 5

@@ -142,7 +142,7 @@ public class Interop {
     }
 
     static void roundTrip(String compression) throws Exception {
-        String topic = topic(1, Map.of());
+        String topic = topic(1, Map.of("retention.ms", "-1")); // the samples are half a century old
         List<Sample> samples = samples();
         try (var producer = producer(Map.of("compression.type", compression, "linger.ms", 20))) {
             List<Future<RecordMetadata>> sent = new ArrayList<>();
