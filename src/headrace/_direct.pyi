@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+def sync_each(fds: Sequence[int]) -> list[int]: ...
 def in_memory(fd: int, position: int, size: int) -> bool: ...
 
 class DirectWriter:

@@ -13,7 +13,7 @@ that takes the device's interrupts, and while something else computes there, tha
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from libc.errno cimport EINTR, EIO, errno
 from libc.stdint cimport int64_t, uint64_t
-from libc.stdlib cimport free
+from libc.stdlib cimport free, malloc
 from libc.string cimport memset
 
 cdef extern from "linux/aio_abi.h" nogil:
@@ -55,6 +55,11 @@ cdef extern from "unistd.h" nogil:
     int close(int)
     ssize_t read(int, void *, size_t)
     ssize_t write(int, const void *, size_t)
+    int fdatasync(int)
+
+cdef extern from "fcntl.h" nogil:
+    enum: SYNC_FILE_RANGE_WRITE
+    int sync_file_range(int, int64_t, int64_t, unsigned int)
 
 cdef extern from "stdlib.h" nogil:
     int posix_memalign(void **, size_t, size_t)
@@ -180,6 +185,34 @@ cdef void tell(int ready) noexcept nogil:
     cdef uint64_t one = 1
     while write(ready, &one, sizeof(one)) < 0 and errno == EINTR:
         pass
+
+
+def sync_each(fds):
+    """Syncs the data of each of these files: the error number of each, or 0. All of them are handed to the device before the first
+    is waited for, so that one commit of the file system's own journal serves many; and the interpreter is not needed meanwhile."""
+    cdef Py_ssize_t count = len(fds), number
+    cdef int *codes = <int *> malloc(max(count, 1) * sizeof(int))  # first the descriptors
+    if codes is NULL:
+        raise MemoryError
+    try:
+        for number in range(count):
+            codes[number] = fds[number]
+        with nogil:
+            if count > 1:
+                for number in range(count):
+                    sync_file_range(codes[number], 0, 0, SYNC_FILE_RANGE_WRITE)  # what goes wrong, fdatasync will tell
+            for number in range(count):
+                codes[number] = sync_one(codes[number])
+        return [codes[number] for number in range(count)]
+    finally:
+        free(codes)
+
+
+cdef int sync_one(int fd) noexcept nogil:
+    while fdatasync(fd):
+        if errno != EINTR:
+            return errno
+    return 0
 
 
 def in_memory(int fd, int64_t position, int64_t size):

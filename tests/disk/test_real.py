@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -83,6 +84,29 @@ class TestEveryDisk:
         file.sync()
         assert 0 < disk.free_bytes() <= disk.total_bytes()
         file.close()
+
+    def test_many_files_synced_at_once(self, disk: Disk) -> None:
+        files = [disk.open(f"f/{number}", create=True) for number in range(5)]
+        for file in files:
+            file.write(0, (b"x" * 10_000,))
+        assert list(disk.sync_files(files)) == [None] * 5
+        assert list(disk.sync_files(files[:1])) == [None]
+        assert list(disk.sync_files([])) == []
+
+
+@pytest.mark.parametrize("way", [real._sync_each, real.sync_each])
+def test_of_files_synced_at_once_each_has_its_own_error(way: Callable[[Sequence[int]], list[int]], tmp_path: Path) -> None:
+    disk = RealDisk(tmp_path)
+    files = [disk.open(name, create=True) for name in "abc"]
+    for file in files:
+        file.write(0, (b"x",))
+    os.close(files[1].fd)  # behind its back
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(real, "sync_each", way)
+        first, second, third = disk.sync_files(files)
+    assert first is third is None
+    assert second is not None
+    assert second.errno == errno.EBADF
 
 
 def test_a_closed_file_says_so_and_may_be_closed_again(tmp_path: Path) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
+import threading
 from typing import Any
 
 import pytest
@@ -152,6 +154,90 @@ class TestCheckpoint:
         rig.settle()
         rig.turn()
         assert commit.result() == [0]
+
+
+class TestManyPartitions:
+    """A checkpoint plans a few at a time, and syncs many at once."""
+
+    @pytest.mark.parametrize("seed", range(20))
+    def test_what_happens_while_it_is_planned_is_not_lost(self, rigs: Any, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("headrace.log.embedded.checkpoints._PLANNED_AT_ONCE", 1)
+        rig = rigs(journal_file_bytes=1024 * 1024)  # no checkpoint before this one
+        rig.open()
+        for topic in (*"abcdefgh", "kept", "deleted", "trimmed", "written"):
+            rig.create(topic, **SEGMENT)
+            rig.fill(6, topic)
+        rig.write(b"x", topic="deleted", producer_id=7, producer_epoch=0, base_sequence=0)
+        checkpoint = rig.loop.create_task(rig.log.checkpoints.run())
+        rig.turn()
+        assert not checkpoint.done()
+        more = [
+            rig.batch(b"%d" % number + bytes(200), producer_id=7, producer_epoch=0, base_sequence=number) for number in range(6)
+        ]
+
+        def meanwhile() -> list[asyncio.Task[Any]]:
+            for batch in more:  # it is planned with more segments than it had when the checkpoint began
+                rig.partition("written").append(batch)
+            work = (rig.partition("trimmed").trim(6), rig.log.delete_topic("deleted"))
+            return [rig.loop.create_task(each) for each in work]
+
+        folder = rig.partition("deleted").folder
+        tasks = rig.call(meanwhile)
+        rig.advance(0.02)
+        assert rig.partition("written").high_watermark == 12
+        assert not checkpoint.done()
+        rig.settle()
+        assert checkpoint.done()
+        assert all(task.done() for task in tasks)
+        assert rig.log.refusal is None
+        assert rig.files(folder) == {}
+        assert all(rig.log.topic_by_id(topic_id) is not None for topic_id, _ in rig.log.checkpoints.rows)
+        rig.reopen(seed)
+        assert [len(rig.values(topic)) for topic in ("kept", "trimmed", "written")] == [6, 0, 12]
+        assert all(rig.partition(topic).broken == "" for topic in ("kept", "trimmed", "written"))
+        again = rig.append(b"5" + bytes(200), topic="written", producer_id=7, producer_epoch=0, base_sequence=5)
+        assert again == 11  # the producer is known
+
+    def test_a_partition_deleted_meanwhile_does_not_stop_the_next_one(self, rig: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("headrace.log.embedded.checkpoints._PLANNED_AT_ONCE", 1)
+        for topic in ("a", "b"):
+            rig.create(topic)
+            rig.fill(1, topic)
+        checkpoint = rig.loop.create_task(rig.log.checkpoints.run())
+        rig.turn()
+        rig.run(rig.log.delete_topic("b"))
+        rig.settle()
+        assert checkpoint.done()
+        rig.fill(1, "a")
+        rig.checkpoint()
+        assert rig.log.commit.journal.floor == rig.log.commit.applied_sequence
+        assert not rig.log.checkpoints.changed
+
+    def test_it_rests_between_syncs_until_somebody_waits_for_it(self, rigs: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+        rig = rigs(max_open_files=8)  # so that two are synced at once
+        rig.open()
+        rig.create("t", 10)
+        rests: list[float] = []
+
+        def rest(hurried: threading.Event, seconds: float) -> None:
+            if not hurried.is_set():
+                rests.append(seconds)
+            if len(rests) == 3:
+                rig.log.checkpoint_soon()
+
+        monkeypatch.setattr("threading.Event.wait", rest)
+        for _ in range(2):
+            for index in range(10):
+                rig.append(b"x", index=index)
+            rig.settle()
+            rests.clear()
+            rig.checkpoint()
+            assert len(rests) == 3
+        for index in range(10):
+            rig.append(b"x", index=index)
+        rests.clear()
+        rig.close()
+        assert rests == []
 
 
 class TestProducers:

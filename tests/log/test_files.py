@@ -5,8 +5,6 @@ from __future__ import annotations
 import threading
 from pathlib import Path
 
-import pytest
-
 from headrace.disk.real import RealDisk
 from headrace.log.embedded.files import OpenFiles
 from headrace.testing.disk import SimulatedDisk
@@ -115,11 +113,27 @@ def test_a_file_whose_sync_failed_is_not_synced_again() -> None:
     first, second = _paths(disk, 2)
     files = OpenFiles(disk, 1)
     disk.fail_next_syncs = 1
-    with pytest.raises(OSError, match="simulated"):
-        files.sync(first)
-    files.sync(second)
-    with pytest.raises(OSError, match="earlier"):
-        files.sync(first)
+    assert "simulated" in str(files.sync([first])[first])
+    assert files.sync([second]) == {}
+    errors = files.sync([second, first, "none"])
+    assert "earlier" in str(errors.pop(first))
+    assert isinstance(errors.pop("none"), FileNotFoundError)
+    assert errors == {}
+
+
+def test_no_more_files_are_synced_at_once_than_may_be_open() -> None:
+    disk = SimulatedDisk()
+    paths = _paths(disk, 30)
+    files = OpenFiles(disk, 12)
+    most = 0
+
+    def count() -> None:
+        nonlocal most
+        most = max(most, len(files))
+
+    disk.on_step, disk.fail_next_syncs = count, 30
+    assert list(files.sync(paths)) == paths
+    assert 1 < most <= 12 + 3
 
 
 def test_two_threads_sync_a_file_one_after_the_other() -> None:
@@ -130,11 +144,7 @@ def test_two_threads_sync_a_file_one_after_the_other() -> None:
     outcomes: list[str] = []
 
     def sync() -> None:
-        try:
-            files.sync(path)
-            outcomes.append("synced")
-        except OSError as error:
-            outcomes.append(str(error))
+        outcomes.append(str(files.sync([path]).get(path, "synced")))
 
     def wait() -> None:
         inside.set()

@@ -77,8 +77,8 @@ class TestIndexes:
     def test_an_append_while_a_thread_loads_the_index_is_indexed(self, rig: Any) -> None:
         rig.create("t", index_interval_bytes="0")
         rig.fill(10)
-        rig.close()
-        rig.disk.remove(next(path for path in rig.files("topics") if "/t." in path and path.endswith(".index")))
+        rig.close()  # so few entries are not saved
+        assert not any("/t." in path and path.endswith(".index") for path in rig.files("topics"))
         rig.open()
         segment = rig.partition().segments[0]
         real = segment.__class__.batches

@@ -5,6 +5,7 @@ A server should be up in a moment, so for `serve` only `cli.serve` is imported; 
 
 from __future__ import annotations
 
+import gc
 import sys
 
 
@@ -15,6 +16,7 @@ def main() -> None:
 def run(argv: list[str]) -> int:
     try:
         if argv[:1] == ["serve"]:
+            gc.disable()  # until the server is ready: see `run_until_signal`
             from headrace.cli.serve import run as serve
 
             return serve(argv[1:])

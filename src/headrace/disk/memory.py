@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from headrace.disk.port import Buffer
+from headrace.disk.port import Buffer, File
 
 
 class MemoryFile:
@@ -87,6 +87,9 @@ class MemoryDisk:
     def remove_folder(self, path: str) -> None:
         for name in [name for name in self._files if name.startswith(path + "/")]:
             del self._files[name]
+
+    def sync_files(self, files: Sequence[File]) -> Sequence[OSError | None]:
+        return [None] * len(files)
 
     def sync_folder(self, path: str) -> None:
         return

@@ -8,8 +8,9 @@ import os
 import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import cast
 
-from headrace.disk.port import Buffer, DirectFile, FilePart, FolderLocked
+from headrace.disk.port import Buffer, DirectFile, File, FilePart, FolderLocked
 
 _NOWAIT = getattr(os, "RWF_NOWAIT", 0)
 _DSYNC = getattr(os, "RWF_DSYNC", 0)
@@ -44,6 +45,26 @@ in_memory: Callable[[int, int, int], bool] = _unknown
 if not os.environ.get("HEADRACE_PURE"):
     try:
         from headrace._direct import in_memory
+    except ImportError:
+        pass
+
+
+def _sync_each(fds: Sequence[int]) -> list[int]:
+    """The error number of each, or 0."""
+    codes = []
+    for fd in fds:
+        try:
+            os.fdatasync(fd)
+            codes.append(0)
+        except OSError as error:
+            codes.append(error.errno or errno.EIO)
+    return codes
+
+
+sync_each: Callable[[Sequence[int]], list[int]] = _sync_each
+if not os.environ.get("HEADRACE_PURE"):
+    try:
+        from headrace._direct import sync_each
     except ImportError:
         pass
 
@@ -220,6 +241,10 @@ class RealDisk:
             shutil.rmtree(gone)
         except FileNotFoundError:
             return
+
+    def sync_files(self, files: Sequence[File]) -> Sequence[OSError | None]:
+        codes = sync_each([cast(RealFile, file).fd for file in files])
+        return [OSError(code, os.strerror(code)) if code else None for code in codes]
 
     def sync_folder(self, path: str) -> None:
         full = self._path(path).rstrip("/")

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from random import Random
 
-from headrace.disk.port import Buffer, FolderLocked
+from headrace.disk.port import Buffer, File, FolderLocked
 
 _SECTOR_BYTES = 512
 
@@ -344,6 +344,16 @@ class SimulatedDisk:
                 for name in list(folder.entries):
                     self.step()
                     folder.change(name, None)
+
+    def sync_files(self, files: Sequence[File]) -> Sequence[OSError | None]:
+        errors: list[OSError | None] = []
+        for file in files:
+            try:
+                file.sync()
+                errors.append(None)
+            except OSError as error:
+                errors.append(error)
+        return errors
 
     def sync_folder(self, path: str) -> None:
         self.step()

@@ -16,10 +16,12 @@ for a torn end. Up to the producers' end the file `producers` is right, or there
 from __future__ import annotations
 
 import struct
+from collections.abc import Mapping
+from typing import NamedTuple
 from uuid import UUID
 
 from headrace.dataclass import dataclass
-from headrace.disk.port import Disk
+from headrace.disk.port import Disk, File
 from headrace.log.embedded.layout import CHECKPOINT
 from headrace.log.errors import RecoveryFailed
 from headrace.record import crc32c
@@ -34,8 +36,7 @@ class SyncFailed(Exception):
     """A segment could not be synced: what the disk holds of it is unknown, whatever the reason (ENOSPC too)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(NamedTuple):
     start_offset: int
     segment_base: int
     position: int
@@ -87,13 +88,24 @@ def read_checkpoint(disk: Disk) -> Checkpoint | None:
 
 def replace_file(disk: Disk, path: str, content: bytes) -> None:
     """Old or new content, never a mixture, whatever happens in between."""
-    beside = path + ".new"
-    file = disk.open(beside, create=True)
+    replace_files(disk, {path: content})
+
+
+def replace_files(disk: Disk, contents: Mapping[str, bytes]) -> None:
+    """The same with many, in little more time: each for itself has its old content or its new one."""
+    files: list[File] = []
     try:
-        file.truncate(0)
-        file.write(0, (content,))
-        file.sync()
+        for path, content in contents.items():
+            files.append(disk.open(path + ".new", create=True))
+            files[-1].truncate(0)
+            files[-1].write(0, (content,))
+        for error in disk.sync_files(files):
+            if error is not None:
+                raise error
     finally:
-        file.close()
-    disk.rename(beside, path)
-    disk.sync_folder(path.rpartition("/")[0])
+        for file in files:
+            file.close()
+    for path in contents:
+        disk.rename(path + ".new", path)
+    for folder in dict.fromkeys(path.rpartition("/")[0] for path in contents):
+        disk.sync_folder(folder)

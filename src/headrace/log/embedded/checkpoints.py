@@ -2,18 +2,21 @@
 
 A checkpoint syncs the segments that changed, saves what is known of their producers and then says in one file how far
 everything is safe (`checkpoint` has the format, `saving` the steps of one partition). Afterwards the journal may forget what
-it held. One runs at a time, on the keeper's thread.
+it held. One runs at a time, on the keeper's thread, and leaves the disk to others half of the time, unless somebody waits for
+it.
 """
 
 from __future__ import annotations
 
 import asyncio
+import threading
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 from uuid import UUID
 
 from headrace.log.embedded.checkpoint import Checkpoint, Row, SyncFailed, write_checkpoint
 from headrace.log.embedded.journal import NO_SPACE
-from headrace.log.embedded.saving import checkpoint_steps, row_of
+from headrace.log.embedded.saving import Plan, carry_out, plan_of, row_of, standing_of
 from headrace.log.errors import ReadOnly
 from headrace.log.port import Durability
 
@@ -23,14 +26,18 @@ if TYPE_CHECKING:
 
 Place = tuple[UUID, int]  # topic id, partition
 
+_PLANNED_AT_ONCE = 32  # partitions; then everybody else has a turn
+
 
 class Checkpoints:
     def __init__(self, log: EmbeddedLog, key: bytes) -> None:
         self._log = log
         self.key = key  # of this folder, in every journal frame
         self.rows: dict[Place, Row] = {}
-        self.changed: set[EmbeddedPartition] = set()  # written to since the last checkpoint
+        self.changed: dict[EmbeddedPartition, None] = {}  # written to since the last checkpoint, in an order a test can repeat
+        self._gone: set[EmbeddedPartition] = set()  # deleted since the last one began
         self.running = asyncio.Lock()
+        self._hurried = threading.Event()  # the one that runs rests no more
 
     def begin(self, next_sequence: int, broken: dict[Place, Row]) -> None:
         """The first one of a start: what recovery found, and that the server runs."""
@@ -38,8 +45,13 @@ class Checkpoints:
         write_checkpoint(self._log.disk, Checkpoint(self.key, next_sequence, clean=False, rows=self.rows))
 
     def forget(self, partition: EmbeddedPartition) -> None:
-        self.changed.discard(partition)
+        self.changed.pop(partition, None)
         self.rows.pop((partition.topic_id, partition.index), None)
+        self._gone.add(partition)
+
+    def hurry(self) -> None:
+        """Somebody waits for the one that runs."""
+        self._hurried.set()
 
     @property
     def needed(self) -> bool:
@@ -51,13 +63,18 @@ class Checkpoints:
             if isinstance(self._log.refusal, ReadOnly):
                 return
             changed = self.changed
-            self.changed = {p for p in changed if p.high_watermark < p.end_offset}  # what waits for a sync is for the next one
+            self.changed = {p: None for p in changed if p.high_watermark < p.end_offset}  # they wait for the next one
+            self._gone.clear()
+            self._hurried.clear()
+            if clean:
+                self._hurried.set()
             try:
                 await self._write(changed, clean)
             except BaseException as error:
-                self.changed |= changed
                 for partition in changed:
-                    partition.checkpoint_failed()
+                    if self._log.topic_by_id(partition.topic_id) is not None:
+                        self.changed[partition] = None
+                        partition.checkpoint_failed()
                 if isinstance(error, FileNotFoundError):
                     return  # a topic was deleted meanwhile; the next checkpoint does without it
                 if not isinstance(error, OSError | SyncFailed):
@@ -65,27 +82,38 @@ class Checkpoints:
                 if isinstance(error, SyncFailed) or error.errno not in NO_SPACE:
                     self._log.sync_failed(error)
 
-    async def _write(self, changed: set[EmbeddedPartition], clean: bool) -> None:
+    async def _write(self, changed: Iterable[EmbeddedPartition], clean: bool) -> None:
         log = self._log
         floor = log.commit.applied_sequence
-        kept = [p for p in changed if p.durability is not Durability.MEMORY and not p.broken]
-        kept.sort(key=lambda partition: partition.folder)  # an order that a test can repeat
-        work = [step for partition in kept for step in checkpoint_steps(partition)]
-        rows = self.rows | {(partition.topic_id, partition.index): row_of(partition) for partition in kept}
-        checkpoint = Checkpoint(self.key, floor, clean, rows)
+        standings = [(p, standing_of(p)) for p in changed if p.durability is not Durability.MEMORY and not p.broken]
+        plans: list[Plan] = []  # they need not be of the same moment: what a partition has more by then is in the journal
+        rows: dict[Place, Row] = {}
+        for number, (partition, standing) in enumerate(standings, 1):
+            plans.append(plan_of(partition, standing.segment_base))
+            rows[partition.topic_id, partition.index] = row_of(partition, standing)
+            if not number % _PLANNED_AT_ONCE:
+                await asyncio.sleep(0)
+        if self._gone:
+            plans = [plan for plan in plans if plan.partition not in self._gone]
+            self._without_gone(rows)
+        checkpoint = Checkpoint(self.key, floor, clean, self.rows | rows)
 
         def job() -> None:
-            for step in work:
-                step()
+            carry_out(plans, log.files, log.disk, self._hurried.wait)
             write_checkpoint(log.disk, checkpoint)
 
         await log.keeper_job(job)
-        self.rows = {place: row for place, row in rows.items() if log.topic_by_id(place[0]) is not None}
+        self._without_gone(rows)
+        self.rows.update(rows)
         log.commit.journal.raise_floor(floor)
+
+    def _without_gone(self, rows: dict[Place, Row]) -> None:
+        for partition in self._gone:
+            rows.pop((partition.topic_id, partition.index), None)
 
     def _rows_now(self) -> dict[Place, Row]:
         return {
-            (partition.topic_id, partition.index): row_of(partition)
+            (partition.topic_id, partition.index): row_of(partition, standing_of(partition))
             for topic in self._log.topics().values()
             for partition in topic.partitions
             if partition.durability is not Durability.MEMORY and partition.end_offset and not partition.broken

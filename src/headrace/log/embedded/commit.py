@@ -393,13 +393,14 @@ class GroupCommit:
 
     def _sync_segments(self, segments: set[Segment], *, may_be_gone: bool = False) -> None:
         named: dict[str, list[Segment]] = {}  # whose name is not durable yet, by folder
-        for segment in sorted(segments, key=lambda segment: segment.path):  # an order that a test can repeat
-            try:
-                self._files.sync(segment.path)
-            except FileNotFoundError:
-                if not may_be_gone:  # trimmed meanwhile, or about to be written by this very group
-                    raise
-                continue
+        ordered = sorted(segments, key=lambda segment: segment.path)  # an order that a test can repeat
+        errors = self._files.sync([segment.path for segment in ordered])
+        for segment in ordered:
+            error = errors.get(segment.path)
+            if error is not None:
+                if may_be_gone and isinstance(error, FileNotFoundError):
+                    continue  # trimmed meanwhile, or about to be written by this very group
+                raise error
             if not segment.entry_synced:
                 named.setdefault(segment.folder, []).append(segment)
         for folder, inside in named.items():

@@ -325,7 +325,7 @@ class _Group:
             async with partition.log.checkpoints.running:
                 partition.producers.transactions.forget(set(markers))
                 partition.producers_changed = True
-                partition.log.checkpoints.changed.add(partition)
+                partition.log.checkpoints.changed[partition] = None
                 self._round.unsaved.update(markers)
 
     def _abandon(self) -> None:

@@ -215,6 +215,7 @@ class EmbeddedLog:
             self.refusal = StorageError("the log is closing")
         for timer in self._timers.values():
             timer.cancel()
+        self.checkpoints.hurry()
         async with self.checkpoints.running:  # one that runs must be heard to its end: a sync in it may fail
             for task in self._tasks:
                 task.cancel()
@@ -390,7 +391,9 @@ class EmbeddedLog:
         if self._closing:
             if self.commit.refused is not None:
                 self.spawn(self._make_room())
-        elif self.checkpoints.needed and not self.checkpoints.running.locked():
+        elif self.checkpoints.running.locked():
+            self.checkpoints.hurry()  # the journal has filled one more file meanwhile, or has no room at all
+        elif self.checkpoints.needed:
             self.spawn(self.checkpoints.run())
 
     async def _make_room(self) -> None:

@@ -14,11 +14,13 @@ from __future__ import annotations
 
 import errno
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 
 from headrace.disk.port import Disk, File
 from headrace.log.embedded.loaded import LoadedIndexes
+
+_TOGETHER = 64  # a group commit may have to wait for the sync of these
 
 
 class OpenFiles:
@@ -26,6 +28,7 @@ class OpenFiles:
         self.disk = disk
         self.indexes = LoadedIndexes()
         self._limit = limit
+        self.together = max(1, min(limit // 4, _TOGETHER))  # as many are lent to be synced at once
         self._open: dict[str, File] = {}  # in order of last use
         self._lent: dict[File, int] = {}
         self._never_got: set[File] = set()  # opened by `lend`, and the event loop has not asked for it
@@ -79,23 +82,39 @@ class OpenFiles:
             del self._open[path]
             file.close()
 
-    def sync(self, path: str) -> None:
-        with self.lend(path) as file:
+    def sync(self, paths: Sequence[str]) -> dict[str, OSError]:
+        """Syncs all of them, many at once; what went wrong, by path."""
+        errors: dict[str, OSError] = {}
+        for first in range(0, len(paths), self.together):
+            errors |= self._sync(paths[first : first + self.together])
+        return errors
+
+    def _sync(self, paths: Sequence[str]) -> dict[str, OSError]:
+        errors: dict[str, OSError] = {}
+        found: dict[str, File] = {}
+        with ExitStack() as lent:
+            for path in paths:
+                try:
+                    found[path] = lent.enter_context(self.lend(path))
+                except OSError as error:
+                    errors[path] = error
             with self._synced:
-                while path in self._syncing:
+                while not self._syncing.isdisjoint(found):
                     self._synced.wait()
-                if path in self._lost:
-                    raise OSError(errno.EIO, f"an earlier sync of {path} failed")
-                self._syncing.add(path)
+                for path in self._lost.intersection(found):
+                    del found[path]
+                    errors[path] = OSError(errno.EIO, f"an earlier sync of {path} failed")
+                self._syncing.update(found)
             try:
-                file.sync()
-            except OSError:
-                self._lost.add(path)
-                raise
+                for path, failed in zip(found, self.disk.sync_files(list(found.values())), strict=True):
+                    if failed is not None:
+                        self._lost.add(path)
+                        errors[path] = failed
             finally:
                 with self._synced:
-                    self._syncing.remove(path)
+                    self._syncing.difference_update(found)
                     self._synced.notify_all()
+        return errors
 
     def forget(self, path: str) -> None:
         """Closes the file before it is removed or renamed."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import field, replace
+from dataclasses import field
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -64,7 +64,7 @@ class Opening:
             start = row.start_offset
             local = self._local_start(partition, start)
             manifest, problem = self._compacted(partition.folder, row, local)
-            there = replace(row, start_offset=local)
+            there = row._replace(start_offset=local)
             found = open_clean(self.disk, self.files, partition.folder, there, interval, manifest)
         else:
             entries = self.entries.get(place, [])
@@ -84,7 +84,7 @@ class Opening:
         if local > start:  # what lies between is in the archive
             found.start_offset = start
             found.end_offset = max(found.end_offset, local)
-            found.row = replace(found.row, start_offset=start) if found.row is not None else None
+            found.row = found.row._replace(start_offset=start) if found.row is not None else None
         partition.restore(found.segments, found.start_offset, found.end_offset, found.producers_from)
         if self.archive is not None:
             self.archive.claim(partition)

@@ -144,7 +144,7 @@ class EmbeddedPartition(StoredPartition):
                 segment.append(batch, base_offset, max_timestamp)
         except OSError as error:
             raise log.storage_error(error) from error
-        log.checkpoints.changed.add(self)
+        log.checkpoints.changed[self] = None
         end_offset = self.end_offset = base_offset + last_delta + 1
         self._last_batch = (base_offset, position)
         if producer_id >= 0:
@@ -254,7 +254,7 @@ class EmbeddedPartition(StoredPartition):
         self.roll_now()
         if self.segments and self.high_watermark == self.end_offset and not self.pending_reserved:
             self.readable = (self.segments[-1], self.segments[-1].size)
-        self.log.checkpoints.changed.add(self)
+        self.log.checkpoints.changed[self] = None
 
     def replace_segments(self, old: Sequence[Segment], copy: Segment) -> list[Segment]:
         """A cleaned copy stands for these segments from now on. Returns those that are needed no more: the old ones that were
@@ -274,7 +274,7 @@ class EmbeddedPartition(StoredPartition):
                 self._producers = load_producers(self)
             except (StorageError, OSError):
                 return  # whoever appends will be told
-            self.log.checkpoints.changed.add(self)
+            self.log.checkpoints.changed[self] = None
 
     # --- the commit
 
@@ -307,7 +307,7 @@ class EmbeddedPartition(StoredPartition):
         self.start_offset = before
         if self._producers is not None:
             self._producers.transactions.trimmed(before)
-        self.log.checkpoints.changed.add(self)  # the next checkpoint must say so: the journal forgets it
+        self.log.checkpoints.changed[self] = None  # the next checkpoint must say so: the journal forgets it
         if self.durability is not Durability.MEMORY:
             entry = Entry(TRIM, self.topic_id, self.index, 0, before, b"")
             self.log.commit.add(Write(self, None, entry, 0, 0, after_journal=True), urgent=False)

@@ -15,7 +15,6 @@ is started again. All that is kept is synced before the journal may be used agai
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from headrace.dataclass import dataclass
 from headrace.disk.port import Disk
@@ -159,7 +158,7 @@ def recover(
     if not result.broken and result.segments and result.segments[0].base_offset > start_offset:
         result.broken = f"{folder} begins at offset {result.segments[0].base_offset} instead of {start_offset}"
     if result.broken:
-        result.row = replace(safe, start_offset=start_offset, promised_end=promised_end)
+        result.row = safe._replace(start_offset=start_offset, promised_end=promised_end)
         result.start_offset = min(start_offset, result.end_offset)
         surplus = []
     elif result.end_offset < start_offset:  # the trim was promised, what lay before it was not: offsets never go back

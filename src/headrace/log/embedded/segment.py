@@ -266,6 +266,11 @@ class Segment:
         self._index, self.max_timestamp = index, max_timestamp
 
     @property
+    def unsaved_entries(self) -> int:
+        index = self._index
+        return len(index) - index.saved if index is not None else 0
+
+    @property
     def index_entries(self) -> int:
         index = self._index
         return len(index) if index is not None else 0
