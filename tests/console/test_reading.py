@@ -264,6 +264,30 @@ def test_a_tail_that_is_too_fast_jumps_to_the_newest(
     with_access(headrace_shared_server, work)
 
 
+def test_a_tail_that_jumped_shows_what_came_last_and_nothing_twice(
+    headrace_shared_server: HeadraceServer, v1: V1, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tailing, "PER_S", 5)
+
+    async def work(access: Access) -> None:
+        v1.publish(topic, "old", partition=1)
+        tail = Tail(access, topic)
+        task = asyncio.create_task(tail.run())
+        async with asyncio.timeout(30):
+            while not tail.jumped:
+                await asyncio.to_thread(v1.publish, topic, *range(10), partition=0)
+            await asyncio.to_thread(v1.publish, topic, "last", partition=0)  # during the rest that comes with a jump
+            while not (tail.events and tail.events[-1]["value"] == "last"):  # noqa: ASYNC110  nobody tells
+                await asyncio.sleep(0.01)
+        offsets = [event["offset"] for event in tail.events]
+        assert offsets == sorted(set(offsets))
+        assert {event["partition"] for event in tail.events} == {0}
+        task.cancel()
+        await asyncio.wait({task})
+
+    with_access(headrace_shared_server, work)
+
+
 def test_a_tail_of_a_topic_that_is_deleted_ends(headrace_shared_server: HeadraceServer, v1: V1, topic: str) -> None:
     async def work(access: Access) -> None:
         tail = Tail(access, topic)

@@ -2,9 +2,9 @@
 
 The server is asked for what is new, and answers when there is something, or after `WAIT_S`; then it is left alone for the rest
 of the second, since a page is not drawn more often. A topic may be faster than anybody reads: at most `PER_S` records are taken
-in a second; when there are more, the tail begins again at the newest after `FLOOD_S`, and says so (`jumped`): the server must
-not work for what nobody sees. It keeps the last `KEPT`, with the beginning of their values, or what `reading` makes of them. A
-server that does not answer is asked again after `AGAIN_S`.
+in a second; when there are more, the tail goes on with the newest `PER_S` after `FLOOD_S`, and says so (`jumped`): the server must
+not work for what nobody sees, but what came last is seen. It keeps the last `KEPT`, with the beginning of their values, or what
+`reading` makes of them. A server that does not answer is asked again after `AGAIN_S`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ class Tail:
         self._reading = reading or Reading()
         self._path = f"/v1/topics/{part(topic)}/events"
         self._partition = partition
-        self._position: str | None = None  # None: the newest
+        self._position: str | None = None  # None: where it ends, or what came last
+        self._next: dict[int, int] = {}  # by partition: what lies before was shown, or is older than the tail
         self.events: deque[Event] = deque(maxlen=KEPT)  # the newest last
         self.arrived = 0
         self.jumped = False
@@ -51,16 +52,24 @@ class Tail:
 
     async def _take(self) -> None:
         """What has come since, or as much of it as fits into a second."""
-        place: Params = {"from": "latest"} if self._position is None else {"position": self._position}
-        params: Params = {**place, "partition": self._partition, "limit": PER_S, "wait_s": WAIT_S, "format": "text"}
+        limit = max(PER_S, len(self._next))
+        params: Params = {"partition": self._partition, "limit": limit, "wait_s": WAIT_S, "format": "text"}
+        if self._position is not None:
+            params["position"] = self._position
+        else:
+            params["from"] = f"-{limit // len(self._next)}" if self._next else "latest"
         said = await self._access.waited(self._path, params, WAIT_S)
+        seen = self._next if self._position is None else {}
         self.error = ""
         self.ended = any(notice["notice"] == "end" for notice in said["notices"])
         for event in said["events"]:
+            if event["offset"] < seen.get(event["partition"], 0):
+                continue  # of a partition in which there was less to jump over
             if self._reading.label:
                 event["lines"] = await asyncio.to_thread(self._reading.lines, event)
             self.arrived += 1
             self.events.append(shortened(event))
-        behind = len(said["events"]) >= PER_S and any(each["next"] < each["end"] for each in said["partitions"])
+        behind = len(said["events"]) >= limit and any(each["next"] < each["end"] for each in said["partitions"])
         self.jumped = self.jumped or behind
         self._position = None if behind else said["next"]
+        self._next = {each["partition"]: each["next"] for each in said["partitions"]}

@@ -89,6 +89,8 @@ def test_all_partitions_are_read_and_each_stays_in_order(new: TopicApi) -> None:
         ({"from_": "2"}, [2, 3]),
         ({"offset": "3"}, [3]),
         ({"offset": "99"}, []),
+        ({"from_": "-1"}, [3]),
+        ({"from_": "-99"}, [0, 1, 2, 3]),
         ({"from_": "2023-11-14T22:13:21.500Z"}, [2, 3]),
         ({"from_": "2023-11-14T23:13:21+01:00"}, [1, 2, 3]),
         ({"from_": "2099-01-01T00:00:00Z"}, []),

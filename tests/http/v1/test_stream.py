@@ -216,7 +216,7 @@ def test_many_events_come_in_few_writes_and_all_of_them(v1: V1, topic: str) -> N
     ("query", "status", "code"),
     [
         ("from=nowhere", 400, "invalid_from"),
-        ("from=-1", 400, "invalid_from"),
+        ("from=--1", 400, "invalid_from"),
         ("from=99999999999999999999", 400, "invalid_from"),
         ("partition=x", 400, "unknown_partition"),
         ("partition=3", 404, "unknown_partition"),

@@ -109,6 +109,7 @@ def test_trimming_forgets_what_is_before(v1: V1, name: str) -> None:
     assert v1.ask("POST", path, {"before": 4, "partition": 1}).body == {"partitions": [{"partition": 1, "start_offset": 4}]}
     assert ends(v1, name) == [(0, 0, 10), (1, 4, 10)]
     assert_problem(v1.ask("POST", path, {"before": 11, "partition": 1}), 416, "offset_out_of_range")
+    assert_problem(v1.ask("POST", path, {"before": -1, "partition": 1}), 416, "offset_out_of_range")
     assert_problem(v1.ask("POST", path, {"before": 1, "partition": 2}), 404, "unknown_topic")
     assert v1.ask("POST", path, {"before": "2001-01-01T00:00:00Z"}).status == 200
     assert ends(v1, name) == [(0, 0, 10), (1, 4, 10)]

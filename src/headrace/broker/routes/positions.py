@@ -7,10 +7,10 @@ from time to time (`refresh`); the field that Kafka has for a retention of their
 
 A place to read from, for a new route and for a replay, is written as
 
-    "earliest"  "latest"  1234  "2026-03-01T09:30:00Z"
+    "earliest"  "latest"  1234  -10  "2026-03-01T09:30:00Z"
 
-the last one being the first record at or behind that time. An offset that is gone means the oldest there is, one beyond the end
-means the end.
+the last one being the first record at or behind that time, a negative number an offset that is so far before the end. An offset
+that is gone means the oldest there is, one beyond the end means the end.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where to read from: the beginning, the end, an offset or a time."""
+    """Where to read from: the beginning, the end, an offset (below 0: counted from the end) or a time."""
 
     latest: bool = False
     offset: int | None = None
@@ -47,7 +47,7 @@ class Place:
             return cls()
         if given == "latest":
             return cls(latest=True)
-        if isinstance(given, int) and not isinstance(given, bool) and 0 <= given <= _LARGEST:
+        if isinstance(given, int) and not isinstance(given, bool) and -_LARGEST <= given <= _LARGEST:
             return cls(offset=given)
         if isinstance(given, str):
             try:
@@ -57,14 +57,15 @@ class Place:
             else:
                 since = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)) - _EPOCH
                 return cls(time_ms=max(0, since.days * 86_400_000 + since.seconds * 1000 + since.microseconds // 1000))
-        raise InvalidRoute(f"{member} must be 'earliest', 'latest', an offset, or a time such as '2026-03-01T09:30:00Z'")
+        raise InvalidRoute(f"{member} must be 'earliest', 'latest', an offset, -N for the last N, or a time such as '2026-03-01T09:30:00Z'")
 
     async def in_partition(self, partition: Partition) -> int:
         end = partition.high_watermark
         if self.latest:
             return end
         if self.offset is not None:
-            return min(max(self.offset, partition.start_offset), end)
+            offset = self.offset if self.offset >= 0 else end + self.offset
+            return min(max(offset, partition.start_offset), end)
         if self.time_ms is not None:
             found = await partition.offset_at(self.time_ms)
             return end if found is None else found.offset

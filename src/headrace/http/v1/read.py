@@ -1,6 +1,7 @@
 """GET /v1/topics/{topic}/events: what was published, from anywhere on, as a page or as a stream of lines.
 
-    from        earliest (the default), latest, an offset, or a time such as 2026-03-01T09:30:00Z; `offset` is the same
+    from        earliest (the default), latest, an offset (`offset` is the same), -N for the last N, or a time
+                such as 2026-03-01T09:30:00Z
     position    where an earlier answer said that the next one begins (`next`); goes before `from`
     partition   one partition instead of all
     filter      a condition on records, in CEL

@@ -1,6 +1,6 @@
 """Where a follower begins, and what of the topic it wants: from the query of a stream, or from a message of a WebSocket.
 
-    from        earliest, latest (the default), an offset, or a time such as 2026-03-01T09:30:00Z
+    from        earliest, latest (the default), an offset, -N for the last N, or a time such as 2026-03-01T09:30:00Z
     position    one that was given out earlier; goes before `from`. `Last-Event-ID` is the same, and goes before both
     partition   one partition instead of all
     filter      a condition on records, in CEL
@@ -46,9 +46,10 @@ class Start:
                 400, "unknown_parameter", f"there is no parameter {unknown[0][:100]!r}; there are: {', '.join(_MEMBERS)}"
             )
         given: str | int = query.get("from", LATEST)
-        if isinstance(given, str) and given.isascii() and given.isdecimal() and len(given) <= 19:
+        digits = given.removeprefix("-")
+        if digits.isascii() and digits.isdecimal() and len(digits) <= 19:
             given = int(given)
-        elif isinstance(given, str):
+        else:
             given = given.replace(" ", "+")  # what a plus sign becomes in a query
         partition = query.get("partition")
         if partition is not None and not (partition.isascii() and partition.isdecimal() and len(partition) <= 9):

@@ -184,6 +184,8 @@ async def _trim(ask: Ask) -> Reply:
     if body.partition is not None and not 0 <= body.partition < len(topic.partitions):
         raise UnknownTopic(f"there is no partition {body.partition}; there are {len(topic.partitions)}")
     place = Place.of(body.before)
+    if place.offset is not None and place.offset < 0:
+        raise OffsetOutOfRange("before must not be negative: Kafka's -1 means everything here, which is called latest")
     wanted = topic.partitions if body.partition is None else [topic.partitions[body.partition]]
     await ask.broker.log.synced()  # what was written counts
     trimmed = []
