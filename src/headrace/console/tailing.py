@@ -2,9 +2,9 @@
 
 The server is asked for what is new, and answers when there is something, or after `WAIT_S`; then it is left alone for the rest
 of the second, since a page is not drawn more often. A topic may be faster than anybody reads: at most `PER_S` records are taken
-in a second; when there are more, the tail goes on with the newest `PER_S` after `FLOOD_S`, and says so (`jumped`): the server must
-not work for what nobody sees, but what came last is seen. It keeps the last `KEPT`, with the beginning of their values, or what
-`reading` makes of them. A server that does not answer is asked again after `AGAIN_S`.
+in a second; when there are more, the tail goes on with the newest `PER_S` after `FLOOD_S`, and says so (`jumped`): the server
+must not work for what nobody sees, but what came last is seen. It keeps the last `KEPT`, with the beginning of their values, or
+what `reading` makes of them. A server that does not answer is asked again after `AGAIN_S`.
 """
 
 from __future__ import annotations
@@ -53,11 +53,10 @@ class Tail:
     async def _take(self) -> None:
         """What has come since, or as much of it as fits into a second."""
         limit = max(PER_S, len(self._next))
-        params: Params = {"partition": self._partition, "limit": limit, "wait_s": WAIT_S, "format": "text"}
-        if self._position is not None:
-            params["position"] = self._position
-        else:
-            params["from"] = f"-{limit // len(self._next)}" if self._next else "latest"
+        place: Params = {"position": self._position}
+        if self._position is None:
+            place = {"from": f"-{limit // len(self._next)}" if self._next else "latest"}
+        params: Params = {**place, "partition": self._partition, "limit": limit, "wait_s": WAIT_S, "format": "text"}
         said = await self._access.waited(self._path, params, WAIT_S)
         seen = self._next if self._position is None else {}
         self.error = ""

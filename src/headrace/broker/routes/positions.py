@@ -57,7 +57,8 @@ class Place:
             else:
                 since = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)) - _EPOCH
                 return cls(time_ms=max(0, since.days * 86_400_000 + since.seconds * 1000 + since.microseconds // 1000))
-        raise InvalidRoute(f"{member} must be 'earliest', 'latest', an offset, -N for the last N, or a time such as '2026-03-01T09:30:00Z'")
+        known = "'earliest', 'latest', an offset, -N for the last N, or a time such as '2026-03-01T09:30:00Z'"
+        raise InvalidRoute(f"{member} must be {known}")
 
     async def in_partition(self, partition: Partition) -> int:
         end = partition.high_watermark

@@ -45,17 +45,14 @@ class Start:
             raise Problem(
                 400, "unknown_parameter", f"there is no parameter {unknown[0][:100]!r}; there are: {', '.join(_MEMBERS)}"
             )
-        given: str | int = query.get("from", LATEST)
+        given = query.get("from", LATEST)
         digits = given.removeprefix("-")
-        if digits.isascii() and digits.isdecimal() and len(digits) <= 19:
-            given = int(given)
-        else:
-            given = given.replace(" ", "+")  # what a plus sign becomes in a query
+        number = digits.isascii() and digits.isdecimal() and len(digits) <= 19
         partition = query.get("partition")
         if partition is not None and not (partition.isascii() and partition.isdecimal() and len(partition) <= 9):
             raise Problem(400, "unknown_partition", "partition must be the number of one")
         return cls.of(
-            given,
+            int(given) if number else given.replace(" ", "+"),  # what a plus sign becomes in a query
             last_event_id or query.get("position") or None,
             None if partition is None else int(partition),
             query.get("filter"),

@@ -73,7 +73,11 @@ SCHEMAS: dict[str, Schema] = {
     },
 }
 
-_FROM = In("from", "earliest, latest, an offset, -N for the last N, or a time such as 2026-03-01T09:30:00Z.", {"type": ["string", "integer"]})
+_FROM = In(
+    "from",
+    "earliest, latest, an offset, -N for the last N, or a time such as 2026-03-01T09:30:00Z.",
+    {"type": ["string", "integer"]},
+)
 _START = (
     _FROM,
     In("position", "Where an earlier answer or event said that the next one is; goes before `from`."),
