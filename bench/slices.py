@@ -2,7 +2,10 @@
 turns.
 
 Two loads of some seconds each would differ by what the machine does meanwhile, and that is more than what is to be found out.
-Slices of some seconds meet the same machine. The first `SETTLE_S` of each count for neither.
+Slices of a second meet the same machine. The first `SETTLE_S` of each count for neither.
+
+A machine that stops for a while, as virtual ones do, makes up the whole p99 of the side that it happens to. So each slice is
+compared with its neighbours, and a ratio is the median of those: what happens to a few slices does not count.
 """
 
 from __future__ import annotations
@@ -14,15 +17,17 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
+from statistics import median
 
-SLICE_S = 3.0
-SETTLE_S = 0.5
+SLICE_S = 1.5
+SETTLE_S = 0.3
 
 
 @dataclass(slots=True)
 class Side:
-    """All slices with it, or all without."""
+    """One slice, or all with it, or all without."""
 
     seconds: float = 0.0
     cpu_seconds: float = 0.0  # of the server
@@ -74,19 +79,35 @@ class Slices:
         if not self._stopping.wait(SLICE_S - SETTLE_S):
             self._begun.append((start, time.monotonic_ns(), on, self._cpu_seconds() - cpu))
 
-    def sides(self, answers: Path) -> tuple[Side, Side]:
-        """Without it, and with it, of a load that has written its answers down."""
-        sides = (Side(), Side())
-        for start, end, on, cpu in self._begun:
-            sides[on].seconds += (end - start) / 1e9
-            sides[on].cpu_seconds += cpu
+    def each(self, answers: Path) -> list[tuple[bool, Side]]:
+        """Every slice of a load that has written its answers down, and whether it was with it."""
+        found = [(on, Side((end - start) / 1e9, cpu)) for start, end, on, cpu in self._begun]
         starts = [start for start, _, _, _ in self._begun]
         numbers = array("Q", answers.read_bytes())
         for begun, took in zip(numbers[::2], numbers[1::2], strict=True):
             place = bisect_right(starts, begun) - 1
             if place >= 0 and begun < self._begun[place][1]:
-                sides[self._begun[place][2]].latencies_ns.append(took)
-        return sides
+                found[place][1].latencies_ns.append(took)
+        return found
+
+
+def pooled(found: list[tuple[bool, Side]], on: bool) -> Side:
+    """All slices with it, or all without."""
+    side = Side()
+    for each_on, each in found:
+        if each_on == on:
+            side.seconds += each.seconds
+            side.cpu_seconds += each.cpu_seconds
+            side.latencies_ns += each.latencies_ns
+    return side
+
+
+def ratio(found: list[tuple[bool, Side]], figure: Callable[[Side], float]) -> float:
+    """With it to without it: the median of all neighbours."""
+    pairs = [(one, other) if on else (other, one) for (on, one), (_, other) in pairwise(found)]
+    return median(
+        figure(with_it) / figure(without) for with_it, without in pairs if without.latencies_ns and with_it.latencies_ns
+    )
 
 
 @contextmanager

@@ -7,7 +7,8 @@ the console running and with it stopped (SIGSTOP: it asks nothing and takes no t
 one load runs, so that what changes on the machine meanwhile meets both (`slices`).
 
 Throughput is that of a load that goes as fast as it can; p99 is that, and that of a load of `RATE` requests a second, whose
-requests are due at their moments whatever the server does: there it is the server's delay and not the length of a queue.
+requests are due at their moments whatever the server does: there it is the server's delay and not the length of a queue. What
+the same comparison says when nothing is switched on and off is told beside it: so much is the machine's.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from typing import Any
 from bench import frames, native
 from bench.model import Case, Measured, Mode, Row
 from bench.rig import LoadError, Rig
-from bench.slices import SLICE_S, Side, slices
+from bench.slices import SLICE_S, Side, pooled, ratio, slices
 from headrace.record.batch import encode_batch
 from headrace.record.compression import Compression
 from headrace.record.event import Event
@@ -267,13 +268,17 @@ def cost(rig: Rig, url: str, console: int) -> Measured:
         with slices(switch, rig.server.cpu_seconds) as running:
             produce(rig, kind, rig.effort.seconds * LOAD, answers)
         switch(True)
-        without, with_it = running.sides(answers)
+        found = running.each(answers)
         console_cpu_s += cpu_seconds(console) - busy
         console_s += running.on_seconds
         asked += polled(url) - requests - 1
         for key, value in kind.figures.items():
-            measured[f"without_{key}"], measured[f"open_{key}"] = value(without), value(with_it)
-            measured[f"{key}_ratio"] = measured[f"open_{key}"] / measured[f"without_{key}"]
+            measured[f"without_{key}"], measured[f"open_{key}"] = value(pooled(found, False)), value(pooled(found, True))
+            measured[f"{key}_ratio"] = ratio(found, value)
+    switch(False)
+    with slices(lambda on: None, rig.server.cpu_seconds) as running:
+        produce(rig, KINDS[-1], rig.effort.seconds * LOAD, answers)
+    measured["nothing_ratio"] = ratio(running.each(answers), lambda side: side.us(0.99))
     return {**measured, "console_cpu": 100 * console_cpu_s / console_s, "polls": asked / console_s}
 
 
@@ -337,7 +342,8 @@ CASES = (
         about=f"A server with {TOPICS:,} topics. Produce requests of one record, acks=all and fsync, on {CONNECTIONS} "
         f"connections: as fast as they are answered, and {RATE:,} in a second, each due at its moment whatever the server does "
         f"(its time counts from then). The console is open on all of its {len(PAGES) + 1} pages at once, each of them polling, "
-        f"or stopped as a process, in slices of {SLICE_S:.0f} s of one load, by turns. Pages are kept open by a "
+        f"or stopped as a process, in slices of {SLICE_S} s of one load, by turns; a ratio is the median of the ratios of "
+        "neighbouring slices, figures are those of all slices together. Pages are kept open by a "
         "program that reads what they are sent and draws nothing, for a browser would be on another machine than the server, "
         f"and here it would take its cores. Pages in headless Chromium, with {LIGHT_RATE} requests a second: from the "
         "request for the address to the frame that shows what the page is about; the overview with an empty cache, then "
@@ -352,6 +358,7 @@ CASES = (
             Row("rate_ratio", "every page open / no console: produce", "x", aim_value=0.95),
             Row("p99_ratio", "every page open / no console: produce, p99", "x", better="less", aim_value=1.05),
             Row("paced_p99_ratio", f"every page open / no console: {RATE:,}/s, p99", "x", better="less", aim_value=1.05),
+            Row("nothing_ratio", f"the same with nothing switched on and off: {RATE:,}/s, p99", "x", better="less"),
             Row("cpu_ratio", "every page open / no console: CPU a request", "x", better="less", aim_value=1.05),
             Row("polls", "requests of the console to the server, every page open", "1/s", better="less"),
             Row("console_cpu", "CPU of the console, every page open, of a core", "%", better="less"),

@@ -7,7 +7,7 @@ from array import array
 from pathlib import Path
 
 import pytest
-from bench.slices import Slices, slices
+from bench.slices import Side, Slices, pooled, ratio, slices
 
 from bench import slices as slices_file
 
@@ -18,12 +18,19 @@ def test_each_answer_counts_for_the_slice_in_which_its_request_began(tmp_path: P
     answers = tmp_path / "answers"
     written = [(900, 1), (1_000, 10), (1_999, 2_000), (2_000, 3), (3_500, 40), (5_001, 30), (6_000, 5)]
     answers.write_bytes(array("Q", [number for each in written for number in each]).tobytes())
-    without, with_it = running.sides(answers)
+    found = running.each(answers)
+    assert [each.latencies_ns for _, each in found] == [[10, 2_000], [40], [30]]
+    without, with_it = pooled(found, False), pooled(found, True)
     assert without.latencies_ns == [10, 2_000, 30]
     assert with_it.latencies_ns == [40]
     assert (without.seconds, with_it.seconds) == pytest.approx((2e-6, 1e-6))
     assert without.us(0.5) == 0.03
     assert without.cpu_us == pytest.approx(1e6 / 3)
+
+
+def test_a_ratio_is_the_median_of_neighbours() -> None:
+    found = [(number % 2 == 1, Side(1.0, 0.0, [took])) for number, took in enumerate([10, 20, 10, 9000, 10, 20, 8000, 20])]
+    assert ratio(found, lambda side: side.us(0.99)) == 2.0
 
 
 def test_it_is_switched_on_and_off_until_the_load_ends(monkeypatch: pytest.MonkeyPatch) -> None:
