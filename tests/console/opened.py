@@ -94,3 +94,8 @@ def a_page(browser: Any, server: HeadraceServer, width: int = WIDTH) -> Iterator
     page.close(run_before_unload=True)  # without waiting for it: now and then the browser never says that it is done
     assert problems == []
     assert elsewhere == []
+
+
+def wait_for_address(page: Any, part: str) -> None:
+    """The address follows what the page shows: the browser is told of both, one after the other."""
+    page.wait_for_url(lambda url: part in url)

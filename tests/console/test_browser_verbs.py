@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from tests.console.busy import DEAD, TOPIC, WEBHOOK, until
-from tests.console.opened import CHROMIUM, a_page
+from tests.console.opened import CHROMIUM, a_page, wait_for_address
 from tests.http.v1.asking import V1
 
 from headrace.testing import HeadraceServer, wait_until
@@ -76,7 +76,7 @@ def test_search_in_what_the_bank_writes(page: Any, v1: V1) -> None:
     page.get_by_role("button", name="Search", exact=True).click()
     page.get_by_text(re.compile(r"^[1-9][0-9,]* found in")).wait_for()
     page.get_by_role("button", name=f"Open offset {first['offset']}", exact=True).first.wait_for()
-    assert "q=" in page.url
+    wait_for_address(page, "q=")
 
 
 def test_reset_a_group(page: Any, v1: V1, name: str) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 from zipfile import ZipFile
 
 import pytest
-from tests.console.opened import CHROMIUM, a_page, with_console
+from tests.console.opened import CHROMIUM, a_page, wait_for_address, with_console
 from tests.http.v1.asking import V1
 
 from headrace.client.kinesis.api import Entry, Kinesis
@@ -104,7 +104,7 @@ def test_a_route_is_made_tried_paused_and_deleted_by_typing_its_name(page: Any, 
     button(page, "Try").click()
     page.get_by_text("1 passed, 1 dropped, 0 failed").wait_for()
     assert page.get_by_text(HOSTILE).count() >= 1
-    assert "tab=trial" in page.url
+    wait_for_address(page, "tab=trial")
 
     button(page, "Pause").click()
     button(page, "Resume").wait_for()
@@ -130,7 +130,7 @@ def test_a_webhook_shows_what_was_sent_and_sends_it_again(page: Any, v1: V1, nam
     dialog = page.locator(".q-dialog")
     dialog.get_by_text(HOSTILE, exact=False).wait_for()
     assert dialog.get_by_text("<p", exact=True).count() == 1
-    assert "attempt=" in page.url
+    wait_for_address(page, "attempt=")
     endpoint.status = 200
     dialog.get_by_role("button", name="Send again").click()
     wait_until(lambda: v1.get(f"/v1/routes/{name}")["delivered"] == 1, timeout_s=20, what="the delivery")

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from tests.console.axe import script
-from tests.console.opened import CHROMIUM, a_page, with_console
+from tests.console.opened import CHROMIUM, a_page, wait_for_address, with_console
 from tests.console.places import opened, picture_folder
 from tests.console.test_accessibility import looked_at
 from tests.http.v1.asking import V1
@@ -184,7 +184,7 @@ def test_results_are_drawn_and_listed_as_the_pipeline_describes_them(page: Any, 
 
     page.get_by_role("button", name="Rows after").click()
     page.get_by_text("26 to 50").wait_for()
-    assert "page=2" in page.url
+    wait_for_address(page, "page=2")
     page.reload()
     page.get_by_text("26 to 50").wait_for()
     publish(v1, f"{name}.sums", ("same", {"minute": at(999), "who": "live", "sum": 2000}))
@@ -195,7 +195,7 @@ def test_results_are_drawn_and_listed_as_the_pipeline_describes_them(page: Any, 
 
     page.get_by_role("button", name="Others").click()
     page.get_by_role("cell", name="hello").wait_for()
-    assert f"result={name}.other" in page.url
+    wait_for_address(page, f"result={name}.other")
 
 
 def test_any_topic_can_be_a_table(page: Any, v1: V1, name: str) -> None:
@@ -230,8 +230,8 @@ def test_the_log_is_searched_and_followed_and_a_stack_trace_is_readable(page: An
     page.get_by_label("Contains").fill("FALLS")
     log.get_by_text("it failed").wait_for(state="detached")
     log.get_by_text("falls behind").wait_for()
-    assert "level=WARN" in page.url
-    assert "text=FALLS" in page.url
+    wait_for_address(page, "level=WARN")
+    wait_for_address(page, "text=FALLS")
     page.reload()
     page.get_by_text("1 found in", exact=False).wait_for()
     page.get_by_label("Contains").fill("nobody said this")

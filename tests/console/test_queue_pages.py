@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from tests.console.opened import CHROMIUM, a_page, with_console
+from tests.console.opened import CHROMIUM, a_page, wait_for_address, with_console
 from tests.http.v1.asking import V1
 
 from headrace.testing import HeadraceServer, wait_until
@@ -69,7 +69,8 @@ def test_a_queue_is_found_looked_into_moved_purged_and_deleted(page: Any, v1: V1
     page.get_by_role("button", name="Look").click()
     page.get_by_text(HOSTILE).first.wait_for()  # as text: nothing of it runs
     page.get_by_text("00000000 ff fe 00").first.wait_for()
-    assert (ready(v1, "orders"), page.url.endswith("?skip=0")) == (3, True)
+    wait_for_address(page, "?skip=0")
+    assert ready(v1, "orders") == 3
 
     page.get_by_role("button", name="Move").click()
     dialog(page).get_by_label("To the queue").fill("mail")
