@@ -180,7 +180,7 @@ def test_the_graph_is_drawn_and_listed(page: Any) -> None:
     page.get_by_text("As a list").click()
     page.get_by_role("cell", name="exchange shop").first.wait_for()
     page.get_by_role("cell", name="mail.#").wait_for()
-    assert page.locator(".nicegui-echart svg").count() == 1
+    page.locator(".nicegui-echart svg").first.wait_for()
 
 
 def test_a_connection_is_seen_and_closed(page: Any, server: HeadraceServer) -> None:
