@@ -87,7 +87,7 @@ class Desk:
     def start(self) -> None:
         log, clock = self.rig.log, self.rig.clock
         self.turns = Turns(clock, log)
-        self.states = QueueStates(log, clock)
+        self.states = QueueStates(log, clock, self.turns)
         self.rig.run(self.states.start())
         self.around = Surroundings(
             log, clock, self.turns, self.states, Budget(), log.spawn, "fsync", self._dead_letter, self.unused.append

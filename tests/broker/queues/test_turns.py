@@ -50,6 +50,19 @@ def test_deliveries_are_sent_before_the_disk_is_asked_for_the_confirm() -> None:
     assert story.told == ["append", "hand out", "send", "sync now", None]
 
 
+def test_what_nobody_waits_for_is_done_last_and_its_failure_stops_nobody() -> None:
+    story = Story()
+    story.turns.at_end(lambda: story.told.append(1 // 0))
+    story.turns.at_end(lambda: story.told.append("the rest"))
+    story.publish()
+    story.turns.after_turn(lambda error: story.told.append(error))
+    story.clock.advance(0)
+    assert story.told == ["append", "hand out", "send", "sync now", None, "the rest"]
+    story.turns.at_end(lambda: story.told.append("later"))
+    story.clock.advance(0)
+    assert story.told[-1] == "later"
+
+
 def test_whoever_asks_at_once_has_everything_appended_at_once() -> None:
     story = Story()
     story.publish()

@@ -7,9 +7,9 @@ A chunk's row: the number of ranges (uint16), each as first and count (2 x uint1
 0xffff and 512 bytes of it. Then for each message that was given back: its place in the chunk (uint16), how often (uint32),
 and until when it rests (int64, 0 if it does not). Rows of chunks below the floor are removed.
 
-Changes are gathered for some 20 ms and written in one go for all queues. Nobody waits for that: an acknowledgement has
-no answer in AMQP, and one that a crash took back brings its message again, flagged as redelivered. The mark is what makes that
-flag sure: it is durable before anything below it is delivered.
+Changes are gathered for some 20 ms and written in one go for all queues, at the end of a turn. Nobody waits for that: an
+acknowledgement has no answer in AMQP, and one that a crash took back brings its message again, flagged as redelivered. The mark
+is what makes that flag sure: it is durable before anything below it is delivered.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from headrace.broker.queues.lane import CHUNK_BITS, MARK_BLOCK, Lane
 from headrace.log.errors import LogError
 
 if TYPE_CHECKING:
+    from headrace.broker.queues.turns import Turns
     from headrace.clock import Clock, Timer
     from headrace.log.port import Log, Table
 
@@ -48,9 +49,10 @@ def lane_key(queue_id: bytes, lane: int) -> LaneKey:
 class QueueStates:
     """Writes lanes down, and reads them at the start."""
 
-    def __init__(self, log: Log, clock: Clock) -> None:
+    def __init__(self, log: Log, clock: Clock, turns: Turns) -> None:
         self._log = log
         self._clock = clock
+        self._turns = turns
         self._changed: dict[Lane, LaneKey] = {}
         self._timer: Timer | None = None
         self._table: Table
@@ -96,6 +98,9 @@ class QueueStates:
             self._timer = self._clock.call_later(_GATHER_S, self._gathered)
 
     def _gathered(self) -> None:
+        self._turns.at_end(self._write_gathered)  # messages that have come meanwhile go first
+
+    def _write_gathered(self) -> None:
         self._timer = None
         try:
             self.write()

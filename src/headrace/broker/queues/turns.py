@@ -5,12 +5,13 @@ Small runs for the same queue gather in it (`Queue.publish`) and are appended to
 somebody wants to know when they are durable. So whoever waits for a sync of what went to queues asks here, not the log.
 
 Confirms ask at the end of the turn (`after_turn`): to hand a sync to the kernel takes about as long as to hand out a message,
-so consumers, who need not wait for it, come first.
+so consumers, who need not wait for it, come first. What nobody waits for (`at_end`) comes last.
 """
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 from headrace.log.errors import LogError
@@ -44,6 +45,7 @@ class Turns:
         self._queues: dict[Pumped, None] = {}
         self._connections: dict[Flushed, None] = {}
         self._waiting: list[Synced] = []  # for the end of the turn, and then for the sync
+        self._last: list[Callable[[], None]] = []
         self._failed: LogError | None = None  # something that came in this turn is not in the log
         self._scheduled = False
 
@@ -75,6 +77,12 @@ class Turns:
     def after_turn(self, synced: Synced) -> None:
         """The same once this turn's deliveries are on their way."""
         self._waiting.append(synced)
+        if not self._scheduled:
+            self._schedule()
+
+    def at_end(self, work: Callable[[], None]) -> None:
+        """Does it when everything else of the turn is done."""
+        self._last.append(work)
         if not self._scheduled:
             self._schedule()
 
@@ -126,7 +134,14 @@ class Turns:
                 self.after_sync(synced, now=True)
             except Exception:  # one who waits must not take the others with him
                 logger.exception("a callback after a sync failed")
+        if self._last:
+            last, self._last = self._last, []
+            for work in last:
+                try:
+                    work()
+                except Exception:  # nor whoever has something to do at the end
+                    logger.exception("what was left for the end of a turn failed")
         self._failed = None
         self._scheduled = False
-        if self._queues or self._connections or self._waiting or self._gathering:
+        if self._queues or self._connections or self._waiting or self._gathering or self._last:
             self._schedule()

@@ -83,7 +83,7 @@ class VirtualHosts:
         self.log = log
         self.clock = clock
         self.turns = Turns(clock, log)
-        self.states = QueueStates(log, clock)
+        self.states = QueueStates(log, clock, self.turns)
         self.definitions = Definitions(log)
         self.users = Users(random_bytes)
         self.parameters: dict[tuple[str, str | None, str], object] = {}  # component, vhost, name; kept for definitions
