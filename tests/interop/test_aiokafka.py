@@ -285,6 +285,8 @@ def test_admin_calls(unique, play):
         assert answer.groups[0][1] == group
         cluster = await admin.describe_cluster()
         assert len(cluster["brokers"]) == 1
+        for client in (producer, consumer):  # which would ask for the topic again, and so create it
+            await client.stop()
         await admin.delete_topics([topic])
         answer = await admin.delete_topics([topic])
         assert answer.topic_error_codes[0][1] == UnknownTopicOrPartitionError.errno
