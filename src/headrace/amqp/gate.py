@@ -11,6 +11,7 @@ class Hold(IntFlag):
     BACKLOG = 2  # it publishes, and more waits for the disk than may
     BLOCKED = 4  # it publishes, and publishers have to wait: low on disk or memory
     OUTPUT = 8  # it does not read what it is sent
+    TURN = 16  # it has just sent much: the others' turn
 
 
 class Gate:

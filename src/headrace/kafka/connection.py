@@ -2,7 +2,8 @@
 
 Reading. All connections of a listener share one buffer: a read fills it, its whole frames are handled on the spot, and only
 what is left of a frame is copied to a buffer of the connection's own. That one grows as bytes arrive, never because a length
-was announced, and never beyond the frame.
+was announced, and never beyond the frame. The event loop reads a connection again and again as long as it fills its buffer:
+after `TURN_BYTES` in a row it is the others' turn.
 
 Answering. Requests are handled as they come; an answer that must wait (for the disk, for data, for a group) takes a slot, and
 later answers queue behind it. Fetch is handled only when no answer is waiting, because its answer may be large. What the
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 MAX_WAITING = 128
 MAX_OTHER_BYTES = 16 * 1024 * 1024
 WRITE_HIGH_BYTES = 1024 * 1024
+TURN_BYTES = 256 * 1024
 _FIRST_OWN_BYTES = 64 * 1024
 _HEAD = Struct(">hhih")
 _LENGTH = Struct(">i")
@@ -81,6 +83,8 @@ class KafkaConnection(asyncio.BufferedProtocol):
         self._ends = False  # when everything is sent
         self._peer_reads = True
         self._paused = False
+        self._turn_bytes = 0  # in reads that filled their buffers, one after the other
+        self._turn_over = False  # not read before the others were
         self.throttle: Throttle | None = None  # only while there are quotas for clients
         self._times = listener.produce_times  # of requests like the one that is being handled
         self.requests = 0
@@ -133,12 +137,21 @@ class KafkaConnection(asyncio.BufferedProtocol):
         self.last_active = listener.now()
         if listener.few_peers:
             listener.attention.heard(self)
-        if self._own is None:
+        own = self._own
+        if own is None:
             self._take_frames(self._shared_view, nbytes)
+            full = nbytes == len(self._shared)
+        else:
+            self._filled += nbytes
+            full = self._filled == len(own)
+            if full:
+                self._continue_own()
+        if not full:
+            self._turn_bytes = 0
             return
-        self._filled += nbytes
-        if self._filled == len(self._own):
-            self._continue_own()
+        self._turn_bytes += nbytes
+        if self._turn_bytes >= TURN_BYTES:
+            self._end_turn()
 
     def eof_received(self) -> bool:
         return False
@@ -254,6 +267,19 @@ class KafkaConnection(asyncio.BufferedProtocol):
     def _resume(self) -> None:
         if self._transport is not None and self._paused and not self._transport.is_closing():
             self._paused = False
+            if not self._turn_over:
+                self._transport.resume_reading()
+
+    def _end_turn(self) -> None:
+        self._turn_bytes = 0
+        if self._transport is not None and not self._paused:
+            self._turn_over = True
+            self._transport.pause_reading()
+            asyncio.get_running_loop().call_soon(self._next_turn)
+
+    def _next_turn(self) -> None:
+        self._turn_over = False
+        if self._transport is not None and not self._paused and not self._transport.is_closing():
             self._transport.resume_reading()
 
     # --- quotas
