@@ -16,6 +16,7 @@ from headrace.kafka.connection import TURN_BYTES, KafkaConnection
 from headrace.kafka.listener import KafkaListener
 from headrace.log.embedded import EmbeddedLog
 
+API_VERSIONS = b"\0\0\0\x0a" + b"\0\x12" + b"\0\0" + b"\0\0\0\1" + b"\xff\xff"  # a whole request
 BEGINNING = (8 * 1024 * 1024).to_bytes(4, "big") + bytes(6)  # of a Produce of 8 MB
 
 
@@ -26,9 +27,9 @@ def with_a_connection(folder: Path, scenario: Callable[[KafkaConnection], Awaita
         listener = KafkaListener(broker)
         await broker.start()
         await listener.start("127.0.0.1", 0)
-        _, writer = await asyncio.open_connection(*listener.advertised)
-        while not listener.connections:
-            await asyncio.sleep(0.001)
+        reader, writer = await asyncio.open_connection(*listener.advertised)
+        writer.write(API_VERSIONS)
+        await reader.readexactly(4)
         [connection] = listener.connections
         await scenario(connection)
         writer.close()
