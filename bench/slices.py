@@ -2,7 +2,7 @@
 turns.
 
 Two loads of some seconds each would differ by what the machine does meanwhile, and that is more than what is to be found out.
-Slices of a second meet the same machine. The first `SETTLE_S` of each count for neither.
+Slices of some seconds meet the same machine. The first `SETTLE_S` of each count for neither.
 
 A machine that stops for a while, as virtual ones do, makes up the whole p99 of the side that it happens to. So each slice is
 compared with its neighbours, and a ratio is the median of those: what happens to a few slices does not count.
@@ -21,8 +21,8 @@ from itertools import pairwise
 from pathlib import Path
 from statistics import median
 
-SLICE_S = 1.5
-SETTLE_S = 0.3
+SLICE_S = 3.0
+SETTLE_S = 0.6
 
 
 @dataclass(slots=True)
