@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import threading
 from array import array
 from pathlib import Path
@@ -30,7 +31,26 @@ def test_each_answer_counts_for_the_slice_in_which_its_request_began(tmp_path: P
 
 def test_a_ratio_is_the_median_of_neighbours() -> None:
     found = [(number % 2 == 1, Side(1.0, 0.0, [took])) for number, took in enumerate([10, 20, 10, 9000, 10, 20, 8000, 20])]
-    assert ratio(found, lambda side: side.us(0.99)) == 2.0
+    compared = ratio(found, lambda side: side.us(0.99))
+    assert compared.median == 2.0
+    assert compared.least <= 2.0 < compared.most
+
+
+def test_bounds_of_a_ratio_are_closer_the_more_slices_there_are() -> None:
+    noise = random.Random(1)
+
+    def width(slices: int) -> float:
+        found = [(number % 2 == 1, Side(1.0, 0.0, [noise.randrange(900, 1100)])) for number in range(slices)]
+        compared = ratio(found, lambda side: side.us(0.99))
+        assert compared.least < 1.0 < compared.most
+        return compared.most - compared.least
+
+    assert width(1000) < width(20) / 2
+
+
+def test_slices_without_answers_are_left_out() -> None:
+    found = [(False, Side(1.0, 0.0, [10])), (True, Side(1.0)), (False, Side(1.0, 0.0, [10])), (True, Side(1.0, 0.0, [30]))]
+    assert ratio(found, lambda side: side.us(0.99)).median == 3.0
 
 
 def test_it_is_switched_on_and_off_until_the_load_ends(monkeypatch: pytest.MonkeyPatch) -> None:
