@@ -19,10 +19,9 @@ from h2.connection import H2Connection
 from h2.events import ConnectionTerminated, DataReceived, ResponseReceived, StreamEnded, StreamReset
 from h2.exceptions import ProtocolError
 
-from headrace.kinesis.codec import cbor as our_cbor
-
 JSON, CBOR = "application/x-amz-json-1.1", "application/x-amz-cbor-1.1"
 TIMEOUT_S = 30.0
+_TIMESTAMPS = {1: lambda decoder: decoder.decode()}  # AWS's are milliseconds, which cbor2 by itself takes for seconds
 AUTHORIZATION = (
     "AWS4-HMAC-SHA256 Credential=test/20240101/us-east-1/kinesis/aws4_request, SignedHeaders=host;x-amz-date, Signature=00"
 )
@@ -168,8 +167,7 @@ class Client:
         return json.dumps(given, default=lambda data: base64.b64encode(data).decode()).encode()
 
     def _decoded(self, body: bytes) -> dict[str, Any]:
-        # cbor2 takes no timestamps in milliseconds
-        said: dict[str, Any] = our_cbor.decode(body) if self._cbor else json.loads(body)
+        said: dict[str, Any] = cbor2.loads(body, semantic_decoders=_TIMESTAMPS) if self._cbor else json.loads(body)
         if not self._cbor:
             for record in said.get("Records", ()):
                 if "Data" in record:
