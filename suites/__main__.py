@@ -1,4 +1,4 @@
-"""`python -m suites NAME [-k PATTERN] [--all] [--bootstrap HOST:PORT]` (for moto-kinesis a URL)"""
+"""`python -m suites NAME [-k PATTERN] [--all] [--server ADDRESS]`: of Kafka's listener HOST:PORT, of others a URL."""
 
 from __future__ import annotations
 
@@ -17,9 +17,19 @@ SUITES = {
     "kafka-python": "suites.kafka_python",
     "kafka-cli": "suites.kafka_cli",
     "kombu": "suites.kombu",
+    "kombu-amqp": "suites.kombu_amqp",
+    "py-amqp": "suites.py_amqp",
+    "rabbitpy": "suites.rabbitpy",
+    "amqpstorm": "suites.amqpstorm",
     "moto-kinesis": "suites.moto_kinesis",
 }
-LISTENERS = {"moto-kinesis": "kinesis"}  # what a suite talks to, if it is not Kafka's
+LISTENERS = {  # what a suite talks to, if it is not Kafka's
+    "kombu-amqp": ("amqp",),
+    "py-amqp": ("amqp",),
+    "rabbitpy": ("amqp",),
+    "amqpstorm": ("amqp", "http"),
+    "moto-kinesis": ("kinesis",),
+}
 SETTINGS = {"num.partitions": 4, "group.initial.rebalance.delay.ms": 0, "group.min.session.timeout.ms": 100}
 
 
@@ -30,15 +40,19 @@ def main() -> int:
         "-k", metavar="PATTERN", dest="pattern", help="only what matches: a pytest expression, or a step's name"
     )
     parser.add_argument("--all", action="store_true", help="also what needs features that Headrace does not have yet")
-    parser.add_argument("--bootstrap", metavar="HOST:PORT", help="run on this server; otherwise one is started")
+    parser.add_argument(
+        "--server", metavar="ADDRESS", help="run on this one, with commas between several listeners; otherwise one is started"
+    )
     given = parser.parse_args()
     suite = importlib.import_module(SUITES[given.suite])
     started = time.monotonic()
     with contextlib.ExitStack() as stack:
         work = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="headrace-suite-")))
-        listener = LISTENERS.get(given.suite, "kafka")
-        bootstrap = given.bootstrap or stack.enter_context(HeadraceServer(settings=SETTINGS)).address(listener)
-        result = suite.run(bootstrap, given.pattern, given.all, work)
+        address = given.server
+        if not address:
+            server = stack.enter_context(HeadraceServer(settings=SETTINGS))
+            address = ",".join(server.address(listener) for listener in LISTENERS.get(given.suite, ("kafka",)))
+        result = suite.run(address, given.pattern, given.all, work)
         return report(given.suite, result, time.monotonic() - started)
 
 

@@ -1,0 +1,33 @@
+"""kombu's integration tests of its AMQP transport (py-amqp), from its source distribution."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from suites.kombu import VERSION
+from suites.result import Result, from_junit
+from suites.sources import environment, source_of
+
+TESTS = "t/integration/test_py_amqp.py"
+
+
+def run(url: str, pattern: str | None, everything: bool, work: Path) -> Result:
+    python = environment("kombu", f"kombu=={VERSION}", "pytest", "pytest-timeout", "pytest-rerunfailures", "confluent-kafka")
+    tree = work / "kombu"
+    shutil.copytree(source_of("kombu", VERSION), tree)
+    shutil.rmtree(tree / "kombu")  # the installed package is what is tested with
+    report = work / "report.xml"
+    address = urlsplit(url)
+    subprocess.run(
+        [
+            str(python), "-m", "pytest", "-q", "-p", "no:cacheprovider", "--timeout=120", f"--junitxml={report}",
+            *(["-k", pattern] if pattern else []), TESTS,
+        ],
+        cwd=tree,
+        env={**os.environ, "RABBITMQ_HOST": str(address.hostname), "RABBITMQ_5672_TCP": str(address.port)},
+    )  # fmt: skip
+    return from_junit(report)
