@@ -2,8 +2,7 @@
 turns.
 
 Two loads of some seconds each would differ by what the machine does meanwhile, and that is more than what is to be found out.
-Slices of some seconds meet the same machine. The first `SETTLE_S` of each count for neither: what was stopped does then at once
-what it would have done meanwhile. They are long enough for what happens every few seconds to happen in each.
+Slices of some seconds meet the same machine. The first `SETTLE_S` of each count for neither.
 
 A machine that stops for a while, as virtual ones do, makes up the whole p99 of the side that it happens to. So each slice is
 compared with its neighbours, and a ratio is the median of those: what happens to a few slices does not count. How far that
@@ -25,8 +24,8 @@ from itertools import pairwise
 from pathlib import Path
 from statistics import median
 
-SLICE_S = 10.0
-SETTLE_S = 2.0
+SLICE_S = 2.0
+SETTLE_S = 0.6
 DRAWS = 1000
 OUTSIDE = 0.05  # of the draws, below a bound and above the other
 

@@ -45,7 +45,7 @@ AT_ONCE = 500  # topics made by one request
 CONNECTIONS = 8
 WINDOW = 32  # for the load with a rate: what is late waits here
 RATE, LIGHT_RATE = 2000, 200
-LOAD = 96  # times as long as other loads: there are many slices in it
+LOAD = 80  # times as long as other loads: there are many slices in it
 READY_S = 60.0
 VISITS, VISITED_S = 3, 300.0
 MODULE = "headrace.console.process"
@@ -349,7 +349,7 @@ CASES = (
         about=f"A server with {TOPICS:,} topics. Produce requests of one record, acks=all and fsync, on {CONNECTIONS} "
         f"connections: as fast as they are answered, and {RATE:,} in a second, each due at its moment whatever the server does "
         f"(its time counts from then). The console is open on all of its {len(PAGES) + 1} pages at once, each of them polling, "
-        f"or stopped as a process, in slices of {SLICE_S:.0f} s of one load, by turns; a ratio is the median of the ratios of "
+        f"or stopped as a process, in slices of {SLICE_S} s of one load, by turns; a ratio is the median of the ratios of "
         "neighbouring slices, with the bounds of nine in ten medians of pairs drawn again; figures are those of all slices "
         "together. Pages are kept open by a "
         "program that reads what they are sent and draws nothing, for a browser would be on another machine than the server, "
