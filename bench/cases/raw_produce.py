@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from bench import frames
 from bench.model import Case, Measured, Mode, Row
@@ -30,6 +31,16 @@ SHAPES = (
 )
 
 
+def touch_memory(folder: Path, size: int) -> None:
+    """A virtual machine's host takes memory back that is free for some seconds, and gives it again page by page, which takes
+    longer than what is measured. So as much as a load needs is in use just before it."""
+    path = folder / "touched"
+    with path.open("wb") as file:
+        for _ in range(size >> 20):
+            file.write(bytes(1 << 20))
+    path.unlink()
+
+
 def measure(rig: Rig) -> Measured:
     rig.warm_up()
     measured: Measured = {}
@@ -39,6 +50,8 @@ def measure(rig: Rig) -> Measured:
         batch = frames.batch_of(shape.batch_bytes) if shape.batch_bytes else frames.batch(1)
         request = frames.produce(topic, batch)
         rig.produce(topic, [request], connections=shape.connections, window=shape.window, seconds=rig.effort.warm_seconds / 8)
+        if shape.batch_bytes:
+            touch_memory(rig.folder, int(LARGE_LOAD_BYTES * rig.effort.scale))
         load = rig.produce(
             topic,
             [request],
