@@ -21,7 +21,7 @@ from h2.exceptions import ProtocolError
 
 JSON, CBOR = "application/x-amz-json-1.1", "application/x-amz-cbor-1.1"
 TIMEOUT_S = 30.0
-_TIMESTAMPS = {1: lambda decoder: decoder.decode()}  # AWS's are milliseconds, which cbor2 by itself takes for seconds
+_TIMESTAMPS = {1: lambda value, *_: value}  # AWS's are milliseconds, which cbor2 by itself takes for seconds
 AUTHORIZATION = (
     "AWS4-HMAC-SHA256 Credential=test/20240101/us-east-1/kinesis/aws4_request, SignedHeaders=host;x-amz-date, Signature=00"
 )
