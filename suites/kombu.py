@@ -13,11 +13,17 @@ VERSION = "5.7.0"
 TESTS = "t/integration/test_kafka.py"
 
 
-def run(bootstrap: str, pattern: str | None, everything: bool, work: Path) -> Result:
+def prepared(work: Path) -> tuple[Path, Path]:
+    """An interpreter, and a tree with the tests."""
     python = environment("kombu", f"kombu=={VERSION}", "pytest", "pytest-timeout", "pytest-rerunfailures", "confluent-kafka")
     tree = work / "kombu"
     shutil.copytree(source_of("kombu", VERSION), tree)
     shutil.rmtree(tree / "kombu")  # the installed package is what is tested with
+    return python, tree
+
+
+def run(bootstrap: str, pattern: str | None, everything: bool, work: Path) -> Result:
+    python, tree = prepared(work)
     host, port = bootstrap.rsplit(":", 1)
     tests = tree / TESTS
     text = tests.read_text().replace("hostname='localhost'", f"hostname='{host}'").replace("port='9092'", f"port='{port}'")

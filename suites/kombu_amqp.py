@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from suites.kombu import VERSION
+from suites.kombu import prepared
 from suites.result import Result, from_junit
-from suites.sources import environment, source_of
 
 TESTS = "t/integration/test_py_amqp.py"
 
 
 def run(url: str, pattern: str | None, everything: bool, work: Path) -> Result:
-    python = environment("kombu", f"kombu=={VERSION}", "pytest", "pytest-timeout", "pytest-rerunfailures", "confluent-kafka")
-    tree = work / "kombu"
-    shutil.copytree(source_of("kombu", VERSION), tree)
-    shutil.rmtree(tree / "kombu")  # the installed package is what is tested with
+    python, tree = prepared(work)
     report = work / "report.xml"
     address = urlsplit(url)
     subprocess.run(
