@@ -37,7 +37,7 @@ from websockets.uri import parse_uri
 from headrace.console.giving_way import give_way
 from headrace.console.polling import EVENT, Seen
 
-LOOK_S = 2.0
+LOOK_S = 1.0  # and pings are answered so late: with two slices in which the console is stopped, still within its patience
 ACKNOWLEDGED_S = 3.0  # as NiceGUI's own script does
 READY_S = 30.0
 MOST_BYTES = 16 * 1024 * 1024
