@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from tests.http.management.asking import Api, segment
 
 from headrace.testing import HeadraceServer, wait_until
@@ -102,6 +103,55 @@ def test_definitions_go_out_and_come_in_again(headrace_server: HeadraceServer, n
     headrace_server.restart()
     again = Api(headrace_server.http).get("/definitions")
     assert [queue for queue in again["queues"] if queue["vhost"] == "v"] == everything["queues"]
+
+
+def test_a_protected_virtual_host_is_not_deleted(api: Api, name: str) -> None:
+    assert api.put(f"/vhosts/{name}") == 201
+    assert api.ask("POST", f"/vhosts/{name}/deletion/protection").status == 204
+    assert api.get(f"/vhosts/{name}")["metadata"]["protected_from_deletion"] is True
+    answer = api.ask("DELETE", f"/vhosts/{name}")
+    assert (answer.status, answer.body["error"]) == (412, "precondition_failed")
+    assert api.delete(f"/vhosts/{name}/deletion/protection") == api.delete(f"/vhosts/{name}") == 204
+    assert api.ask("POST", f"/vhosts/{name}/deletion/protection").status == 404
+
+
+def test_what_is_said_about_a_virtual_host_is_given_back(api: Api, name: str) -> None:
+    said = {"description": "d", "tags": ["a", "b"], "default_queue_type": "quorum", "tracing": True}
+    assert api.put(f"/vhosts/{name}", said) == 201
+    row = api.get(f"/vhosts/{name}")
+    assert {key: row[key] for key in said} == said
+    assert row["metadata"] == {"description": "d", "tags": ["a", "b"], "default_queue_type": "quorum"}
+    assert api.put(f"/vhosts/{name}.plain") == 201
+    assert api.get(f"/vhosts/{name}.plain")["default_queue_type"] == "classic"
+    assert api.delete(f"/vhosts/{name}") == api.delete(f"/vhosts/{name}.plain") == 204
+
+
+def test_topic_permissions_are_taken_back_one_by_one(api: Api, name: str) -> None:
+    assert api.put(f"/users/{name}", {"password": "", "tags": ""}) == 201
+    path = f"/topic-permissions/%2F/{name}"
+    for exchange in ("amq.topic", "amq.direct"):
+        assert api.put(path, {"exchange": exchange, "write": "^a", "read": "^b"}) == 201
+    assert [row["exchange"] for row in api.get(f"{path}/amq.topic")] == ["amq.topic"]
+    assert api.delete(f"{path}/amq.topic") == 204
+    assert [row["exchange"] for row in api.get(path)] == ["amq.direct"]
+    assert api.ask("GET", f"{path}/amq.topic").status == 404
+    assert api.delete(path) == api.delete(f"/users/{name}") == 204
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "reason"),
+    [
+        ("federation-upstream/%2F/u", {}, 'Key "uri" not found in u'),
+        ("federation-upstream/%2F/u", {"uri": None}, "uri should be list, actually was undefined"),
+        ("shovel/%2F/s", {"src-uri": "amqp://"}, 'Key "dest-uri" not found in s'),
+        ("vhost-limits/%2F/limits", {"max-queues": "x"}, 'max-queues should be a number, actually was <<"x">>'),
+        ("vhost-limits/%2F/limits", {"max-x": 1}, 'Unrecognised terms [{<<"max-x">>,1}] in limits'),
+    ],
+)
+def test_parameters_of_known_components_are_checked(api: Api, path: str, value: object, reason: str) -> None:
+    answer = api.ask("PUT", f"/parameters/{path}", {"value": value})
+    assert (answer.status, answer.body["error"]) == (400, "bad_request")
+    assert answer.body["reason"] == f"Validation failed\n\n{reason}\n"
 
 
 def test_a_file_with_a_mistake_changes_nothing(api: Api, name: str) -> None:

@@ -21,7 +21,7 @@ from headrace.broker.vhosts.declaring import check_exchange_kind, check_new_exch
 from headrace.broker.vhosts.definitions_json import OPERATOR_POLICY
 from headrace.broker.vhosts.names import PREDECLARED, queue_text, stripped
 from headrace.broker.vhosts.policy_checks import InvalidPolicy, check_pattern, checked_policy
-from headrace.broker.vhosts.users import HASHES, SHA256, Permissions, TopicPermissions, User
+from headrace.broker.vhosts.users import HASHES, SHA256, Permissions, TopicPermissions, User, checked_user_limits
 from headrace.dataclass import dataclass
 
 if TYPE_CHECKING:
@@ -147,7 +147,11 @@ class _Reader:
         else:
             password_hash = _text(entry, "password_hash", "")
         self.plan.users[name] = replace(
-            known, password_hash=password_hash, hashing_algorithm=str(algorithm), tags=_tags(entry.get("tags", ()))
+            known,
+            password_hash=password_hash,
+            hashing_algorithm=str(algorithm),
+            tags=_tags(entry.get("tags", ())),
+            limits=_user_limits(entry),
         )
 
     def _known_user(self, entry: Mapping[str, object]) -> User:
@@ -340,6 +344,16 @@ def _tags(value: object) -> tuple[str, ...]:
     if not isinstance(tags, list | tuple) or not all(isinstance(tag, str) for tag in tags):
         raise _Wrong("tags must be strings")
     return tuple(tag.strip() for tag in tags if tag.strip())
+
+
+def _user_limits(entry: Mapping[str, object]) -> dict[str, int]:
+    limits = entry.get("limits") or {}  # an empty object is written as [] by some versions
+    if not isinstance(limits, Mapping):
+        raise _Wrong("limits must be an object")
+    try:
+        return checked_user_limits(limits)
+    except ValueError as error:
+        raise _Wrong(str(error)) from None
 
 
 def _arguments(entry: Mapping[str, object]) -> dict[str, object]:

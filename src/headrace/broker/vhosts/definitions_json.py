@@ -70,7 +70,7 @@ def user_entry(user: User) -> Entry:
         "password_hash": user.password_hash,
         "hashing_algorithm": user.hashing_algorithm,
         "tags": list(user.tags),
-        "limits": {},
+        "limits": dict(user.limits),
     }
 
 
@@ -88,11 +88,13 @@ def topic_permission_entries(user: User) -> Iterator[Entry]:
 
 
 def vhost_entry(host: VirtualHost) -> Entry:
-    kind = host.default_queue_type
-    metadata: Entry = {"description": host.description, "tags": list(host.tags)}
-    if kind is not None:
-        metadata["default_queue_type"] = kind
-    return {"name": host.name, **metadata, "metadata": dict(metadata)}
+    metadata: Entry = {
+        "description": host.description,
+        "tags": list(host.tags),
+        "default_queue_type": host.default_queue_type or "classic",
+    }
+    shown: Entry = {**metadata, "protected_from_deletion": True} if host.protected else dict(metadata)
+    return {"name": host.name, **metadata, "metadata": shown}
 
 
 def policy_entry(policy: Policy) -> Entry:

@@ -204,6 +204,7 @@ class VirtualHosts:
             description=str(row.get("description", "")),
             tags=[str(tag) for tag in tags] if isinstance(tags, list) else (),
             default_queue_type=str(default_queue_type) if default_queue_type else None,
+            protected=bool(row.get("protected")),
         )
 
     def _drop_unknown_topics(self) -> None:
@@ -262,6 +263,13 @@ class VirtualHosts:
         else:
             there.description, there.tags, there.default_queue_type = description, tuple(tags), default_queue_type
             self.definitions.set(["vhost", name], _vhost_row(there))
+        return self.definitions.write()
+
+    @audited("vhost.protect", _named)
+    def protect(self, name: str, protected: bool) -> bool:
+        vhost = self._hosts[name]
+        vhost.protected = protected
+        self.definitions.set(["vhost", name], _vhost_row(vhost))
         return self.definitions.write()
 
     @audited("vhost.delete", _named)
@@ -341,4 +349,5 @@ def _vhost_row(vhost: VirtualHost) -> Row:
         "description": vhost.description,
         "tags": list(vhost.tags),
         "default_queue_type": vhost.default_queue_type,
+        "protected": vhost.protected,
     }

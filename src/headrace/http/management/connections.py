@@ -9,7 +9,7 @@ from headrace.broker.clients import node_name
 from headrace.broker.vhosts.definitions_json import json_table
 from headrace.http.management import consumers
 from headrace.http.management.call import NO_CONTENT, Answer, Call, Resource
-from headrace.http.management.errors import missing
+from headrace.http.management.errors import bad_request, missing
 from headrace.http.management.listing import columns, listed, only
 
 if TYPE_CHECKING:
@@ -170,10 +170,17 @@ async def _get_channel(call: Call) -> object:
     return only(row, columns(call.query))
 
 
+async def _sessions(call: Call) -> object:
+    """They are a thing of AMQP 1.0."""
+    _one(call)
+    raise bad_request("connection does not use AMQP 1.0")
+
+
 RESOURCES = [
     Resource("connections", {"GET": _list}),
     Resource("connections/{name}", {"GET": _get, "DELETE": _close}),
     Resource("connections/{name}/channels", {"GET": _list_channels}),
+    Resource("connections/{name}/sessions", {"GET": _sessions}),
     Resource("connections/username/{name}", {"GET": _of_user, "DELETE": _close_of_user}),
     Resource("vhosts/{vhost}/connections", {"GET": _list}),
     Resource("vhosts/{vhost}/channels", {"GET": _list_channels}),

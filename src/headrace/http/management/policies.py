@@ -60,15 +60,15 @@ class _Sort:
         return NO_CONTENT
 
 
-def _resources(path: str, sort: _Sort, write_tag: str) -> list[Resource]:
+def _resources(path: str, sort: _Sort, tag: str) -> list[Resource]:
+    """Lists are for everybody, each by its name for those who may change it."""
     return [
         Resource(path, {"GET": sort.list}, MANAGEMENT),
         Resource(f"{path}/{{vhost}}", {"GET": sort.list}, MANAGEMENT),
         Resource(
             f"{path}/{{vhost}}/{{name}}",
             {"GET": sort.get, "PUT": sort.put, "DELETE": sort.delete},
-            MANAGEMENT,
-            write_tag,
+            tag,
         ),
     ]
 

@@ -147,6 +147,7 @@ async def _act(call: Call) -> Answer:
 
 RESOURCES = [
     Resource("queues", {"GET": _list}),
+    Resource("queues/detailed", {"GET": _list}),  # which is what the others are, too
     Resource("queues/{vhost}", {"GET": _list}),
     Resource("queues/{vhost}/{name}", {"GET": _get, "PUT": _declare, "DELETE": _delete}),
     Resource("queues/{vhost}/{name}/contents", {"DELETE": _purge}),

@@ -85,6 +85,10 @@ def _password(call: Call, body: Body) -> tuple[str, str]:
     return password_hash, algorithm
 
 
+async def _hash_password(call: Call) -> object:
+    return {"ok": call.broker.vhosts.users.hashed(call["password"])}
+
+
 async def _delete(call: Call) -> Answer:
     await _delete_users(call, [_named(call)])
     return NO_CONTENT
@@ -171,8 +175,13 @@ async def _topic_permissions(call: Call) -> object:
 
 
 async def _get_topic_permissions(call: Call) -> object:
-    vhost = call.vhost().name
-    found = [entry for entry in topic_permission_entries(_named(call)) if entry["vhost"] == vhost]
+    """For all exchanges, or for the one that the path names."""
+    vhost, exchange = call.vhost().name, call.parts.get("exchange")
+    found = [
+        entry
+        for entry in topic_permission_entries(_named(call))
+        if entry["vhost"] == vhost and exchange in (None, entry["exchange"])
+    ]
     if not found:
         raise missing()
     return found
@@ -195,6 +204,9 @@ async def _delete_topic_permissions(call: Call) -> Answer:
     if vhost not in user.topic_permissions:
         raise missing()
     left = {name: topics for name, topics in user.topic_permissions.items() if name != vhost}
+    if "exchange" in call.parts:
+        others = tuple(each for each in user.topic_permissions[vhost] if each.exchange != call["exchange"])
+        left |= {vhost: others} if others else {}
     await _put(call, replace(user, topic_permissions=left))
     return NO_CONTENT
 
@@ -214,4 +226,6 @@ RESOURCES = [
     Resource("permissions/{vhost}/{user}", _ONE, ADMINISTRATOR),
     Resource("topic-permissions", {"GET": _topic_permissions}, ADMINISTRATOR),
     Resource("topic-permissions/{vhost}/{user}", _TOPIC, ADMINISTRATOR),
+    Resource("topic-permissions/{vhost}/{user}/{exchange}", _TOPIC, ADMINISTRATOR),
+    Resource("auth/hash_password/{password}", {"GET": _hash_password}),
 ]
