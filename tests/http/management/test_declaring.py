@@ -154,6 +154,37 @@ def test_parameters_of_known_components_are_checked(api: Api, path: str, value: 
     assert answer.body["reason"] == f"Validation failed\n\n{reason}\n"
 
 
+def test_definitions_say_what_they_are_of(api: Api, name: str) -> None:
+    assert api.put(f"/vhosts/{name}", {"default_queue_type": "quorum", "description": "d"}) == 201
+    answer = api.ask("GET", "/definitions?download=all%0d%0a.json")
+    assert answer.headers["content-disposition"] == "attachment; filename=all__.json"
+    assert (answer.body["rabbitmq_definition_format"], answer.body["product_name"]) == ("cluster", "Headrace")
+    assert answer.body["original_cluster_name"] == api.get("/cluster-name")["name"]
+    one = api.get(f"/definitions/{name}")
+    assert (one["rabbitmq_definition_format"], one["original_vhost_name"]) == ("single_virtual_host", name)
+    assert one["metadata"] == {"description": "d", "tags": [], "default_queue_type": "quorum"}
+    assert api.delete(f"/vhosts/{name}") == 204
+    answer = api.ask("POST", f"/definitions/{name}", one)
+    assert (answer.status, answer.body) == (404, {"error": "not_found", "reason": "vhost_not_found"})
+
+
+def test_definitions_come_as_a_form_too(api: Api, name: str) -> None:
+    """As of `curl -F file=@definitions.json`."""
+
+    def form(*parts: str) -> bytes:
+        return "".join(f"--x\r\ncontent-disposition: form-data; {part}\r\n" for part in parts).encode() + b"--x--\r\n"
+
+    file = (
+        f'name="file"; filename="d.json"\r\ncontent-type: application/octet-stream\r\n\r\n{{"vhosts": [{{"name": "{name}"}}]}}'
+    )
+    headers = {"content-type": "multipart/form-data; boundary=x"}
+    answer = api.ask("POST", "/definitions", raw=form('name="other"\r\n\r\nx', file), headers=headers)
+    assert answer.status == 204
+    assert api.delete(f"/vhosts/{name}") == 204
+    for raw in (form('name="other"\r\n\r\n{}'), form('name="file"\r\n\r\n!'), b"", b"--x", b"\xff" * 100):
+        assert api.ask("POST", "/definitions", raw=raw, headers=headers).status == 400
+
+
 def test_a_file_with_a_mistake_changes_nothing(api: Api, name: str) -> None:
     queues = [{"name": name, "vhost": "/"}, {"name": f"{name}.b", "vhost": "/", "arguments": {"x-max-length": -1}}]
     answer = api.ask("POST", "/definitions", {"queues": queues})

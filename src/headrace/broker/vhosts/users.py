@@ -28,11 +28,11 @@ DEFAULT_USER = "guest"
 MAX_USERS = 10_000
 MAX_PATTERN = 1024
 
-SHA256 = "rabbit_password_hashing_sha256"
+SHA256, MD5 = "rabbit_password_hashing_sha256", "rabbit_password_hashing_md5"
 HASHES: Mapping[str, str] = {
     SHA256: "sha256",
     "rabbit_password_hashing_sha512": "sha512",
-    "rabbit_password_hashing_md5": "md5",
+    MD5: "md5",
 }
 
 MAX_CONNECTIONS, MAX_CHANNELS = "max-connections", "max-channels"
