@@ -126,6 +126,43 @@ def test_what_is_said_about_a_virtual_host_is_given_back(api: Api, name: str) ->
     assert api.delete(f"/vhosts/{name}") == api.delete(f"/vhosts/{name}.plain") == 204
 
 
+def test_what_is_declared_without_a_word_is_transient_as_there(api: Api, name: str) -> None:
+    assert api.put(f"/queues/%2F/{name}") == api.put(f"/exchanges/%2F/{name}") == 201
+    assert api.get(f"/queues/%2F/{name}")["durable"] is api.get(f"/exchanges/%2F/{name}")["durable"] is False
+    assert api.put(f"/queues/%2F/{name}", {"durable": True}) == 400
+    for kind in ("quorum", "stream"):  # which are durable or nothing
+        assert api.put(f"/queues/%2F/{name}.{kind}", {"arguments": {"x-queue-type": kind}}) == 201
+        assert api.delete(f"/queues/%2F/{name}.{kind}") == 204
+    assert api.delete(f"/queues/%2F/{name}") == api.delete(f"/exchanges/%2F/{name}") == 204
+
+
+def test_the_default_exchange_is_bound_by_nobody(api: Api, queue: str) -> None:
+    refused = {"error": "not_authorised", "reason": "Access refused."}
+    path = f"/bindings/%2F/e/amq.default/q/{queue}"
+    for answer in (api.ask("POST", path, {"routing_key": "k"}), api.ask("DELETE", f"{path}/{queue}")):
+        assert (answer.status, answer.body) == (401, refused)
+
+
+def test_users_are_made_as_they_were_before_there_were_tags(api: Api, name: str) -> None:
+    for administrator, tags in (("true", ["administrator"]), ("false", [])):
+        assert api.put(f"/users/{name}", {"password": "x", "administrator": administrator}) in (201, 204)
+        assert api.get(f"/users/{name}")["tags"] == tags
+    for body, reason in (
+        ({"password": "x", "password_hash": "x", "tags": ""}, "both_password_and_password_hash_are_provided"),
+        ({"password_hash": "!!", "tags": ""}, ["not_base64", "!!"]),
+        ({"password": "x"}, "tags_not_present"),
+    ):
+        answer = api.ask("PUT", f"/users/{name}", body)
+        assert (answer.status, answer.body) == (400, {"error": "bad_request", "reason": reason})
+    assert api.delete(f"/users/{name}") == 204
+
+
+@pytest.mark.parametrize("path", ["policies/nope/p", "operator-policies/nope/p", "parameters/c/nope/p"])
+def test_nothing_is_put_into_a_virtual_host_that_is_not_there(api: Api, path: str) -> None:
+    answer = api.ask("PUT", f"/{path}", {"pattern": "a", "definition": {"max-length": 1}, "value": 1})
+    assert (answer.status, answer.body) == (404, {"error": "not_found", "reason": "vhost_not_found"})
+
+
 def test_topic_permissions_are_taken_back_one_by_one(api: Api, name: str) -> None:
     assert api.put(f"/users/{name}", {"password": "", "tags": ""}) == 201
     path = f"/topic-permissions/%2F/{name}"

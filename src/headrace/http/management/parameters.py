@@ -53,7 +53,7 @@ async def _get(call: Call) -> object:
 
 
 async def _put(call: Call) -> Answer:
-    vhost, body = call.vhost(), call.body()
+    vhost, body = call.vhost_to_write(), call.body()
     body.require("value")
     if call["component"] == OPERATOR_POLICY:
         raise bad_request("operator policies are set at /api/operator-policies")

@@ -35,7 +35,7 @@ class _Sort:
         return policy_entry(self._named(call))
 
     async def put(self, call: Call) -> Answer:
-        vhost, body = call.vhost(), call.body()
+        vhost, body = call.vhost_to_write(), call.body()
         body.require("pattern", "definition")
         there = vhost.policies.get(call["name"], operator=self._operator)
         try:

@@ -133,11 +133,12 @@ async def _declare(call: Call) -> Answer:
     vhost, name, body = call.vhost_to_use(), call["name"], call.body()
     check_queue_access(call.user, "configure", name, vhost.name)
     there = name in vhost.queues
+    arguments = body.table("arguments")
     vhost.declare_queue(
         name,
-        durable=body.flag("durable", True),
+        durable=body.flag("durable", arguments.get("x-queue-type") in ("quorum", "stream")),  # which can't be anything else
         auto_delete=body.flag("auto_delete"),
-        arguments=body.table("arguments"),
+        arguments=arguments,
     )
     await call.durable()
     return NO_CONTENT if there else CREATED

@@ -62,16 +62,21 @@ async def _put_user(call: Call) -> Answer:
     name, body = call["user"], call.body()
     if not name or len(name.encode("utf-8", "surrogateescape")) > MAX_NAME_BYTES:
         raise bad_request("user names have 1 to 255 bytes")
+    tags = body.get("tags")
     if "tags" not in body.values:
-        raise bad_request("tags_not_present")
+        if "administrator" not in body.values:
+            raise bad_request("tags_not_present")
+        tags = [ADMINISTRATOR] if body.flag("administrator") else []  # as it was said before there were tags
     known = call.broker.vhosts.users.get(name) or User(name)
     password_hash, algorithm = _password(call, body)
-    user = replace(known, password_hash=password_hash, hashing_algorithm=algorithm, tags=tags_of(body.get("tags")))
+    user = replace(known, password_hash=password_hash, hashing_algorithm=algorithm, tags=tags_of(tags))
     return await _put(call, user)
 
 
 def _password(call: Call, body: Body) -> tuple[str, str]:
     """Neither a password nor a hash: a user who can't log in with one."""
+    if "password" in body.values and "password_hash" in body.values:
+        raise bad_request("both_password_and_password_hash_are_provided")
     algorithm = body.text("hashing_algorithm", SHA256)
     if algorithm not in HASHES:
         raise bad_request(f"unknown hashing_algorithm {algorithm}")
@@ -81,7 +86,7 @@ def _password(call: Call, body: Body) -> tuple[str, str]:
     try:
         b64decode(password_hash, validate=True)
     except (binascii.Error, ValueError):
-        raise bad_request("not_base64") from None
+        raise bad_request(["not_base64", password_hash]) from None
     return password_hash, algorithm
 
 
