@@ -143,6 +143,20 @@ def test_the_default_exchange_is_bound_by_nobody(api: Api, queue: str) -> None:
         assert (answer.status, answer.body) == (401, refused)
 
 
+def test_between_ends_that_are_not_there_are_no_bindings(api: Api, queue: str, name: str) -> None:
+    nobody = f"{name}.nobody"
+    for path in (
+        f"/queues/%2F/{nobody}/bindings",
+        f"/exchanges/%2F/{nobody}/bindings/source",
+        f"/bindings/%2F/e/{nobody}/q/{queue}",
+        f"/bindings/%2F/e/amq.direct/q/{nobody}",
+        f"/bindings/%2F/e/amq.direct/e/{nobody}",
+    ):
+        assert api.get(path) == []
+    assert api.ask("GET", f"/bindings/%2F/e/amq.direct/q/{nobody}/k").status == 404
+    assert api.ask("GET", f"/bindings/{nobody}/e/amq.direct/q/{queue}").status == 404
+
+
 def test_users_are_made_as_they_were_before_there_were_tags(api: Api, name: str) -> None:
     for administrator, tags in (("true", ["administrator"]), ("false", [])):
         assert api.put(f"/users/{name}", {"password": "x", "administrator": administrator}) in (201, 204)

@@ -11,7 +11,7 @@ from headrace.broker.exchanges.binding import properties_key
 from headrace.broker.vhosts.definitions_json import json_table
 from headrace.broker.vhosts.users import check_exchange_access, check_queue_access
 from headrace.http.management.call import DEFAULT_EXCHANGE, NO_CONTENT, Answer, Call, Resource
-from headrace.http.management.errors import missing, not_authorised
+from headrace.http.management.errors import ApiError, missing, not_authorised
 from headrace.http.management.exchanges import DEFAULT, exchange_named
 from headrace.http.management.listing import listed
 from headrace.http.management.queues import queue_named
@@ -88,7 +88,9 @@ async def _to_exchange(call: Call) -> object:
 
 async def _to_queue(call: Call) -> object:
     vhost = call.vhost()
-    queue = queue_named(call, vhost)
+    queue = vhost.queues.get(call["name"])
+    if queue is None:
+        return await _listed(call, ())
     return await _listed(call, [*_default(vhost, [queue]), *_bound(vhost, vhost.router.bindings_to(queue))])
 
 
@@ -113,7 +115,15 @@ def _between(call: Call) -> list[Bound]:
 
 
 async def _list_between(call: Call) -> object:
-    return await _listed(call, _between(call))
+    """Between ends of which one is not there: none."""
+    call.vhost()
+    try:
+        found = _between(call)
+    except ApiError as error:
+        if error.status != 404:
+            raise
+        found = []
+    return await _listed(call, found)
 
 
 def _check_not_default(source: str) -> None:

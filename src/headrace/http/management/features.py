@@ -1,6 +1,7 @@
 """/api/feature-flags and /api/deprecated-features: what tools of RabbitMQ 4 ask before they use something.
 
-All flags that mean something here are enabled, and stay so. Of what RabbitMQ deprecates everything works but mirrored queues.
+All flags that mean something here are enabled, and stay so; so is the one of its newer metadata store, for declarations are as
+durable. Of what RabbitMQ deprecates everything works but what it has removed itself.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ _FLAGS = {
     "detailed_queues_endpoint": "Add a detailed queues HTTP API endpoint. Reduce number of metrics in the default endpoint.",
     "drop_unroutable_metric": "Count unroutable publishes to be dropped in stats",
     "empty_basic_get_metric": "Count AMQP `basic.get` on empty queues in stats",
+    "khepri_db": "New Raft-based metadata store.",
     "implicit_default_bindings": "Default bindings are now implicit, instead of being stored in the database",
     "message_containers": "Message containers.",
     "quorum_queue": "Support queues of type `quorum`",
@@ -34,6 +36,7 @@ _DEPRECATED = {
     "global_qos": ("permitted_by_default", "removal-of-global-qos"),
     "management_metrics_collection": ("permitted_by_default", "disable-metrics-delivery-via-the-management-api--ui"),
     "queue_master_locator": ("permitted_by_default", ""),
+    "ram_node_type": ("removed", "removal-of-ram-nodes"),
     _TRANSIENT: ("permitted_by_default", "removal-of-transient-non-exclusive-queues"),
 }
 

@@ -25,14 +25,14 @@ _KINDS = ("max-connections", "max-queues")
 
 
 def _limits(call: Call, vhost: str) -> dict[str, Any] | None:
-    """None: nobody has ever set any. What was cleared leaves an empty row."""
+    """None: nobody has ever set any. What was cleared leaves an empty row, as it does there."""
     said = call.broker.vhosts.parameters.get((LIMITS, vhost, _NAME))
     return dict(said) if isinstance(said, Mapping) else None
 
 
 async def _list(call: Call) -> object:
     found = ((vhost.name, _limits(call, vhost.name)) for vhost in call.vhosts())
-    return [{"vhost": name, "value": limits or []} for name, limits in sorted(found) if limits is not None]
+    return [{"vhost": name, "value": limits} for name, limits in sorted(found) if limits is not None]
 
 
 def check_vhost_limits(limits: Mapping[str, object]) -> None:

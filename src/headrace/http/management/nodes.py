@@ -24,8 +24,20 @@ if TYPE_CHECKING:
 MAX_THREADS = 1_048_576  # what RabbitMQ has for its processes; threads here are few, and nothing counts them
 _PARTS_OF_MEMORY = (
     *("connection_readers", "connection_writers", "connection_channels", "connection_other", "queue_procs"),
-    *("quorum_queue_procs", "stream_queue_procs", "plugins", "other_proc", "metrics", "mgmt_db", "mnesia", "quorum_ets"),
-    *("other_ets", "binary", "msg_index", "code", "atom", "other_system", "allocated_unused", "reserved_unallocated"),
+    *("quorum_queue_procs", "quorum_queue_dlx_procs", "stream_queue_procs", "stream_queue_replica_reader_procs"),
+    *("stream_queue_coordinator_procs", "plugins", "metadata_store", "other_proc", "metrics", "mgmt_db", "mnesia"),
+    *(
+        "quorum_ets",
+        "metadata_store_ets",
+        "other_ets",
+        "binary",
+        "msg_index",
+        "code",
+        "atom",
+        "other_system",
+        "allocated_unused",
+        "reserved_unallocated",
+    ),
 )
 EXCHANGE_TYPES = [{"name": kind, "description": "", "enabled": True} for kind in ALL_KINDS]
 MECHANISMS = [{"name": name, "description": "", "enabled": True} for name in ("AMQPLAIN", "ANONYMOUS", "PLAIN")]
