@@ -143,6 +143,25 @@ def test_the_default_exchange_is_bound_by_nobody(api: Api, queue: str) -> None:
         assert (answer.status, answer.body) == (401, refused)
 
 
+def test_a_user_comes_with_permissions(api: Api, name: str) -> None:
+    allowed = {"configure": "a", "write": "b", "read": "c"}
+    assert api.put(f"/users/{name}", {"password": "x", "tags": "", "permissions": {"/": allowed}}) == 201
+    assert api.get(f"/permissions/%2F/{name}") == {"user": name, "vhost": "/", **allowed}
+    assert api.put(f"/users/{name}", {"password": "y", "tags": ""}) == 204
+    assert api.get(f"/permissions/%2F/{name}") == {"user": name, "vhost": "/", **allowed}
+    for wrong in ([], {"/": 1}, {"/": {}}, {"nope": allowed}, {"/": {**allowed, "read": "["}}):
+        assert api.put(f"/users/{name}", {"password": "x", "tags": "", "permissions": wrong}) == 400
+    assert api.delete(f"/users/{name}") == 204
+
+
+def test_a_binding_without_a_key(api: Api, queue: str) -> None:
+    path = f"/bindings/%2F/e/amq.direct/q/{queue}"
+    for body in ({}, {"routing_key": None, "arguments": {}}, {"routing_key": ""}):
+        answer = api.ask("POST", path, body)
+        assert (answer.status, answer.headers["location"]) == (201, f"{queue}/~")
+    assert [row["routing_key"] for row in api.get(path)] == [""]
+
+
 def test_between_ends_that_are_not_there_are_no_bindings(api: Api, queue: str, name: str) -> None:
     nobody = f"{name}.nobody"
     for path in (

@@ -23,6 +23,28 @@ def test_deprecated_features_are_in_use_when_they_are(api: Api, name: str) -> No
     assert api.delete(f"/queues/%2F/{name}") == 204
 
 
+@pytest.mark.parametrize(
+    "check",
+    [
+        "protocol-listener/amqp,http",
+        "below-node-connection-limit",
+        "metadata-store/initialized",
+        "metadata-store/initialized/with-data",
+        "quorum-queues-without-elected-leaders/all-vhosts/",
+        "quorum-queues-without-elected-leaders/all-vhosts/pattern/.*",
+        "quorum-queues-without-elected-leaders/vhost/%2F/",
+        "quorum-queues-without-elected-leaders/vhost/%2F/pattern/.*",
+    ],
+)
+def test_checks_of_newer_versions(api: Api, check: str) -> None:
+    assert api.get(f"/health/checks/{check}")["status"] == "ok"
+
+
+def test_listeners_that_are_missing_are_named(api: Api) -> None:
+    answer = api.ask("GET", "/health/checks/protocol-listener/amqp,mqtt,stomp")
+    assert (answer.status, answer.body["missing"]) == (503, ["mqtt", "stomp"])
+
+
 @pytest.mark.parametrize("what", ["federation-links", "shovels", "stream/connections", "stream/publishers", "stream/consumers"])
 def test_lists_of_plugins_are_empty(api: Api, what: str) -> None:
     assert api.get(f"/{what}") == api.get(f"/{what}/%2F") == []

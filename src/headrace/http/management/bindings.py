@@ -133,7 +133,8 @@ def _check_not_default(source: str) -> None:
 
 async def _bind(call: Call) -> Answer:
     vhost, body = call.vhost_to_use(), call.body()
-    key, arguments = body.text("routing_key"), body.table("arguments")
+    key = "" if body.get("routing_key") is None else body.text("routing_key")
+    arguments = body.table("arguments")
     source, name = call["source"], call["name"]
     _check_not_default(source)
     check_exchange_access(call.user, "read", source, vhost.name)

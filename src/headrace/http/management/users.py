@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import binascii
 from base64 import b64decode
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from headrace.broker.vhosts.definitions_json import permission_entries, topic_permission_entries, user_entry
 from headrace.broker.vhosts.policy_checks import InvalidPolicy, check_pattern
 from headrace.broker.vhosts.users import HASHES, SHA256, Permissions, TopicPermissions, User
+from headrace.http.management.bodies import Body
 from headrace.http.management.call import ADMINISTRATOR, CREATED, NO_CONTENT, Answer, Call, Resource
 from headrace.http.management.errors import bad_request, missing
 from headrace.http.management.listing import listed
 from headrace.http.management.vhosts import MAX_NAME_BYTES, tags_of
-
-if TYPE_CHECKING:
-    from headrace.http.management.bodies import Body
 
 
 def _sorted(users: Iterable[User]) -> list[User]:
@@ -69,8 +67,19 @@ async def _put_user(call: Call) -> Answer:
         tags = [ADMINISTRATOR] if body.flag("administrator") else []  # as it was said before there were tags
     known = call.broker.vhosts.users.get(name) or User(name)
     password_hash, algorithm = _password(call, body)
-    user = replace(known, password_hash=password_hash, hashing_algorithm=algorithm, tags=tags_of(tags))
+    permissions = {**known.permissions, **_permissions_in(call, body)}
+    user = replace(known, permissions=permissions, password_hash=password_hash, hashing_algorithm=algorithm, tags=tags_of(tags))
     return await _put(call, user)
+
+
+def _permissions_in(call: Call, body: Body) -> dict[str, Permissions]:
+    """Those that come with a user, by virtual host."""
+    given = body.get("permissions", {})
+    if not isinstance(given, Mapping) or not all(isinstance(each, Mapping) for each in given.values()):
+        raise bad_request("permissions should be a JSON object")
+    if any(call.broker.vhosts.get(vhost) is None for vhost in given):
+        raise bad_request("vhost_or_user_not_found")
+    return {vhost: Permissions(*_checked(Body(each), "configure", "write", "read")) for vhost, each in given.items()}
 
 
 def _password(call: Call, body: Body) -> tuple[str, str]:
