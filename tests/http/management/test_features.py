@@ -51,6 +51,28 @@ def test_lists_of_plugins_are_empty(api: Api, what: str) -> None:
     assert api.ask("GET", f"/{what}/nope").status == 404
 
 
+def test_a_shovel_is_listed_as_one_that_does_not_run(api: Api, name: str) -> None:
+    value = {
+        "src-uri": ["amqp://u:secret@a/%2f", "amqp://b"],
+        "src-queue": "q",
+        "dest-uri": "amqp://c",
+        "ack-mode": "on-confirm",
+    }
+    assert api.put(f"/parameters/shovel/%2F/{name}", {"value": value}) == 201
+    (row,) = api.get("/shovels/%2F")
+    assert [row] == api.get("/shovels")
+    assert {key: row[key] for key in ("name", "vhost", "type", "state", "src_uri", "src_queue", "dest_uri")} == {
+        "name": name,
+        "vhost": "/",
+        "type": "dynamic",
+        "state": "terminated",
+        "src_uri": "amqp://a/%2f",
+        "src_queue": "q",
+        "dest_uri": "amqp://c",
+    }
+    assert api.delete(f"/parameters/shovel/%2F/{name}") == 204
+
+
 def test_attempts_to_log_in_are_counted(api: Api) -> None:
     node = api.get("/overview")["node"]
 
