@@ -23,6 +23,7 @@ class _Sort:
             for policy in sorted(vhost.policies.all(), key=lambda policy: policy.name)
             if policy.operator == self._operator
         ]
+        found.sort(key=lambda policy: policy.priority)
         return await listed(call.query, found, policy_entry, lambda policy: policy.name)
 
     def _named(self, call: Call) -> Policy:

@@ -142,7 +142,7 @@ def _checked(body: Body, *names: str) -> list[str]:
 
 def _entries(call: Call, entries: Any) -> list[dict[str, object]]:
     users = [_named(call)] if "user" in call.parts else _sorted(call.broker.vhosts.users)
-    return [entry for user in users for entry in entries(user)]
+    return sorted((entry for user in users for entry in entries(user)), key=lambda entry: (entry["vhost"], entry["user"]))
 
 
 async def _permissions(call: Call) -> object:
