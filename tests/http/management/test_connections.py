@@ -73,7 +73,14 @@ def test_who_does_not_monitor_sees_and_closes_only_his_own(server: HeadraceServe
     other = connected(server, connection_name=name)
     path = f"/connections/{segment(row_of(api, name)['name'])}"
     assert api.get("/connections", user=f"{name}:secret") == []
-    assert api.delete(path, user=f"{name}:secret") == 404
+    assert api.ask("GET", "/connections/username/guest", user=f"{name}:secret").status == 401
+    for method in ("GET", "DELETE"):
+        assert api.ask(method, path, user=f"{name}:secret").status == 401
+    assert api.put(f"/users/{name}", {"password": "secret", "tags": "monitoring"}) == 204
+    assert api.ask("GET", path, user=f"{name}:secret").status == 200
+    assert api.delete(path, user=f"{name}:secret") == 401
+    assert api.delete("/connections/username/guest", user=f"{name}:secret") == 401
+    assert api.put(f"/users/{name}", {"password": "secret", "tags": "management"}) == 204
     other.process_data_events(0)
     other.close()
 
