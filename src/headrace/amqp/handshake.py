@@ -23,7 +23,7 @@ from headrace.amqp.methods import (
     ConnectionTuneOk,
     Method,
 )
-from headrace.broker.clients import RABBITMQ_VERSION, node_name
+from headrace.broker.clients import RABBITMQ_VERSION
 from headrace.broker.queues.errors import (
     access_refused,
     channel_error,
@@ -91,7 +91,7 @@ class Handshake:
         self.mechanism = ""
 
     def start(self) -> None:
-        properties = server_properties(node_name())
+        properties = server_properties(self._listener.broker.vhosts.cluster_name)
         self._connection.send(0, ConnectionStart(0, 9, properties, " ".join(MECHANISMS).encode(), b"en_US"))
         self._connection.state = State.STARTING
 

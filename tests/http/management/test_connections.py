@@ -43,6 +43,16 @@ def test_a_connection_tells_about_itself(server: HeadraceServer, api: Api, name:
     wait_until(lambda: api.ask("GET", path).status == 404, what="the connection to be gone")
 
 
+def test_clients_are_told_the_name_of_the_cluster(server: HeadraceServer, api: Api, name: str) -> None:
+    before = api.get("/cluster-name")["name"]
+    for wanted, told in ((name, name), ("x" * 5000, "x" * 255), (before, before)):
+        assert api.put("/cluster-name", {"name": wanted}) == 204
+        assert api.get("/cluster-name")["name"] == api.get("/overview")["cluster_name"] == told
+        with connected(server) as connection:
+            assert connection._impl.server_properties["cluster_name"] == told
+    assert api.delete("/global-parameters/cluster_name") == 204
+
+
 def test_a_connection_is_closed_with_the_reason_that_is_given(server: HeadraceServer, api: Api, name: str) -> None:
     connection = connected(server, connection_name=name)
     path = f"/connections/{segment(row_of(api, name)['name'])}"

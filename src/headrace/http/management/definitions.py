@@ -15,13 +15,12 @@ from headrace.broker.vhosts.definitions_json import export_definitions, export_v
 from headrace.http.management.bodies import parse
 from headrace.http.management.call import ADMINISTRATOR, NO_CONTENT, POLICYMAKER, Answer, Call, Resource
 from headrace.http.management.errors import ApiError, bad_request, not_authorised
-from headrace.http.management.nodes import cluster_name
 
 _UNSAFE = re.compile(r"[^\w.@-]")  # in the name of a file
 
 
 async def _export(call: Call) -> object:
-    name = cluster_name(call.broker)
+    name = call.broker.vhosts.cluster_name
     more = {"original_cluster_name": name, "explanation": f"Definitions of cluster '{name}'"}
     return _file(call, {**export_definitions(call.broker.vhosts, RABBITMQ_VERSION), **more})
 

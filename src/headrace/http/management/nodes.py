@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 from headrace import __version__
 from headrace.broker.clients import RABBITMQ_VERSION, node_name
 from headrace.broker.exchanges.kinds import ALL_KINDS
+from headrace.broker.vhosts.hosts import CLUSTER_NAME
 from headrace.http.management.call import ADMINISTRATOR, MONITORING, NO_CONTENT, Answer, Call, Resource
 from headrace.http.management.errors import bad_request, missing
 from headrace.http.management.listing import columns, listed, only
-from headrace.http.management.parameters import CLUSTER_NAME
 from headrace.log.errors import DiskFull
 
 if TYPE_CHECKING:
@@ -41,10 +41,6 @@ _PARTS_OF_MEMORY = (
 )
 EXCHANGE_TYPES = [{"name": kind, "description": "", "enabled": True} for kind in ALL_KINDS]
 MECHANISMS = [{"name": name, "description": "", "enabled": True} for name in ("AMQPLAIN", "ANONYMOUS", "PLAIN")]
-
-
-def cluster_name(broker: Broker) -> str:
-    return str(broker.vhosts.parameters.get(("", None, CLUSTER_NAME), node_name()))
 
 
 def cluster_tags(broker: Broker) -> object:
@@ -180,7 +176,7 @@ async def _forget_auth_attempts(call: Call) -> Answer:
 
 
 async def _get_cluster_name(call: Call) -> object:
-    return {"name": cluster_name(call.broker)}
+    return {"name": call.broker.vhosts.cluster_name}
 
 
 async def _put_cluster_name(call: Call) -> Answer:

@@ -9,7 +9,7 @@ from headrace import __version__
 from headrace.broker.clients import RABBITMQ_VERSION, node_name
 from headrace.http.management.call import ADMINISTRATOR, NO_CONTENT, Answer, Call, Resource
 from headrace.http.management.listing import columns, only
-from headrace.http.management.nodes import EXCHANGE_TYPES, cluster_name, cluster_tags, contexts
+from headrace.http.management.nodes import EXCHANGE_TYPES, cluster_tags, contexts
 from headrace.http.management.statistics import lengths_of, vhost_counters, with_details
 
 
@@ -33,7 +33,7 @@ async def _overview(call: Call) -> object:
         "product_version": __version__,
         "product_name": "Headrace",
         "rabbitmq_version": RABBITMQ_VERSION,
-        "cluster_name": cluster_name(call.broker),
+        "cluster_name": call.broker.vhosts.cluster_name,
         "cluster_tags": cluster_tags(call.broker),
         "node_tags": {},
         "erlang_version": "",

@@ -18,7 +18,6 @@ from headrace.http.management.errors import bad_request, missing
 from headrace.http.management.limits import check_vhost_limits
 from headrace.http.management.listing import listed
 
-CLUSTER_NAME = "cluster_name"
 _CLUSTER_ID = "internal_cluster_id"
 _REQUIRED = {"federation-upstream": ("uri",), "shovel": ("src-uri", "dest-uri")}
 
