@@ -63,6 +63,14 @@ def test_a_policy_with_a_setting_that_is_none_is_refused(managed: Any, vhost: st
     managed("policy", "set", "p", ".*", "novalue", "-V", vhost, code=2)
 
 
+def test_what_is_wrong_is_said_without_the_words_of_others(managed: Any, vhost: str, tmp_path: Path) -> None:
+    refused = managed("policy", "set", "p", "x", "max-length=-1", "-V", vhost, code=1).err
+    assert refused == "headrace: policy 'p': -1 is not a valid maximum length\n"
+    nowhere = tmp_path / "nowhere" / "file.json"
+    assert managed("definitions", "export", str(nowhere), code=1).err == f"headrace: {nowhere}: No such file or directory\n"
+    assert "Value error" not in managed("queue", "list", "--sort", "x", code=2).err
+
+
 def test_what_was_exported_is_imported_elsewhere(managed: Any, vhost: str, mark: str, tmp_path: Path) -> None:
     managed("queue", "declare", "work", "-t", "quorum", "-V", vhost)
     managed("exchange", "declare", "orders", "-t", "topic", "-V", vhost)

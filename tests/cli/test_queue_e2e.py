@@ -347,3 +347,17 @@ def test_watching_with_json_is_an_object_a_line(
     for _ in range(2):
         assert json.loads(running.line())["queues"][0]["name"] == queue
     assert running.end(2)[0] == 130
+
+
+def test_what_a_stream_has_not_is_said_with_what_there_is_instead(managed: Any, name: str) -> None:
+    managed("queue", "declare", name, "-t", "stream")
+    said = {
+        ("peek", name): f"'headrace consume {name} --exit' reads it",
+        ("get", name): f"'headrace consume {name} --exit' reads it",
+        ("purge", name): f"'headrace topic trim {name} --to latest' empties it",
+        ("move", name, "elsewhere"): "a route copies what is in it elsewhere",
+        ("retry-dead", name): "a route copies what is in it elsewhere",
+    }
+    for words, instead in said.items():
+        assert managed("queue", *words, code=1).err == f"headrace: queue '{name}' is a stream, which is a topic: {instead}\n"
+    managed("queue", "delete", name)

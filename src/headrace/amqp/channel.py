@@ -31,7 +31,15 @@ from headrace.amqp.methods import (
     decode,
 )
 from headrace.amqp.unacked import Unacked
-from headrace.broker.queues.errors import AmqpRefusal, channel_error, command_invalid, not_implemented, unexpected_frame
+from headrace.broker.queues.errors import (
+    AmqpRefusal,
+    channel_error,
+    command_invalid,
+    not_allowed,
+    not_implemented,
+    unexpected_frame,
+)
+from headrace.broker.vhosts.users import MAX_CHANNELS
 
 if TYPE_CHECKING:
     from headrace.amqp.confirms import Confirms
@@ -176,8 +184,21 @@ class Channel:
 def _open(channel: Channel, method: ChannelOpen) -> None:
     if channel.open:
         raise channel_error("second 'channel.open' seen")
+    _check_user_limit(channel.connection)
     channel.open = True
     channel.send(ChannelOpenOk())
+
+
+def _check_user_limit(connection: AmqpConnection) -> None:
+    """One more than a user may have ends the connection, as it does there."""
+    user = connection.user_now()
+    limit = user.limit(MAX_CHANNELS)
+    if limit is None:
+        return
+    mine = (each for each in connection.listener.connections if each.user.name == user.name)
+    if sum(channel.open for each in mine for channel in each.channels.values()) >= limit:
+        text = f"number of channels opened for user '{user.name}' has reached the maximum allowed user limit of {limit}"
+        raise not_allowed(text)
 
 
 def _close(channel: Channel, method: ChannelClose) -> None:

@@ -23,7 +23,7 @@ from headrace.amqp.methods import (
     ConnectionTuneOk,
     Method,
 )
-from headrace.broker.clients import RABBITMQ_VERSION, node_name
+from headrace.broker.clients import RABBITMQ_VERSION
 from headrace.broker.queues.errors import (
     access_refused,
     channel_error,
@@ -31,7 +31,7 @@ from headrace.broker.queues.errors import (
     not_allowed,
     syntax_error,
 )
-from headrace.broker.vhosts.users import check_vhost_access, is_loopback
+from headrace.broker.vhosts.users import MAX_CONNECTIONS, check_vhost_access, is_loopback
 from headrace.record.amqp.tables import MalformedTable, decode_table
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ class Handshake:
         self.mechanism = ""
 
     def start(self) -> None:
-        properties = server_properties(node_name())
+        properties = server_properties(self._listener.broker.vhosts.cluster_name)
         self._connection.send(0, ConnectionStart(0, 9, properties, " ".join(MECHANISMS).encode(), b"en_US"))
         self._connection.state = State.STARTING
 
@@ -123,7 +123,7 @@ class Handshake:
         connection, listener = self._connection, self._listener
         name, password = _credentials(self.mechanism, response)
         users = listener.broker.vhosts.users
-        user = users.authenticate(name, password, loopback=is_loopback(connection.peer_host))
+        user = users.authenticate(name, password, loopback=is_loopback(connection.peer_host), protocol="amqp091")
         if user is None:
             connection.state = State.STARTING
             why = f"{self.mechanism} login refused: user '{name}' - invalid credentials"
@@ -152,12 +152,20 @@ class Handshake:
         if vhost is None:
             raise not_allowed(f"vhost {method.virtual_host} not found")
         check_vhost_access(connection.user, vhost.name)
+        self._check_user_limit()
         limit = vhost.max_connections
         if limit is not None and sum(other.vhost is vhost for other in self._listener.connections) >= limit:
             refused = f"access to vhost '{vhost.name}' refused for user '{connection.user.name}'"
             raise not_allowed(f"{refused}: connection limit ({limit}) is reached")
         connection.send(0, ConnectionOpenOk())
         connection.opened(vhost)
+
+    def _check_user_limit(self) -> None:
+        user = self._connection.user_now()
+        limit = user.limit(MAX_CONNECTIONS)
+        others = (each for each in self._listener.connections if each.vhost is not None and each.user.name == user.name)
+        if limit is not None and sum(1 for _ in others) >= limit:
+            raise not_allowed(f"connection refused for user '{user.name}': user connection limit ({limit}) is reached")
 
 
 def _check(field: str, value: int, smallest: int, largest: int) -> None:

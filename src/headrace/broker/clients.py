@@ -22,7 +22,8 @@ RABBITMQ_VERSION = "4.1.0"  # clients and tools look at it to know what the serv
 
 
 def node_name() -> str:
-    return f"headrace@{platform.node() or 'localhost'}"
+    """Tools and tests expect a name that begins like this."""
+    return f"rabbit@{platform.node() or 'localhost'}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -91,7 +91,7 @@ def run(argv: list[str]) -> int:
         # Typer's own errors about the command line; it has had more than one base class for them over time.
         if not hasattr(error, "format_message"):
             raise
-        text = str(error.format_message()).rstrip(".")
+        text = str(error.format_message()).replace("Value error, ", "").rstrip(".")
         if text:  # a noun without a verb prints its help and leaves nothing to say
             where = getattr(getattr(error, "ctx", None), "command_path", "headrace")
             report_error(f"{text}; see '{where} --help'", None, as_json="--json" in argv or "-J" in argv)

@@ -74,7 +74,10 @@ def _dumped(definitions: Mapping[str, Any], indent: int | None) -> bytes:
 def _write(file: Path, data: bytes) -> None:
     """Whole or not at all, and not for everybody to read."""
     beside = file.with_name(f".{file.name}.{os.getpid()}")
-    fd = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _SECRET_MODE)
+    try:
+        fd = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _SECRET_MODE)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(file)) from None  # the name that was given, not this one
     try:
         with os.fdopen(fd, "wb") as out:
             out.write(data)

@@ -248,7 +248,11 @@ def purge(session: ManagedSession, queues: Names, yes: Yes = False) -> None:
         try:
             for name in queues:
                 with named("queue", name, session, lambda: _names(session, api)):
-                    before = api.queue(session.vhost, name).ready
+                    found = api.queue(session.vhost, name)
+                    if found.kind == "stream":
+                        trim = f"'headrace topic trim {name} --to latest'"
+                        raise CommandError(f"queue '{name}' is a stream, which is a topic: {trim} empties it")
+                    before = found.ready
                     api.purge_queue(session.vhost, name)
                 done.append({"name": name, "ready_before": before})
                 if not session.json:

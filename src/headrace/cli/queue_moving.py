@@ -100,8 +100,10 @@ def retry_dead(
 
 def _planned(session: ManagedSession, api: Management, queue: str, count: int | None) -> int:
     """How many to move. RabbitMQ may not have counted them yet, but has no such calls either."""
-    ready = api.queue(session.vhost, queue).ready
-    return min(MOVED_AT_ONCE if ready is None else ready, count or sys.maxsize)
+    found = api.queue(session.vhost, queue)
+    if found.kind == "stream":
+        raise CommandError(f"queue '{queue}' is a stream, which is a topic: a route copies what is in it elsewhere")
+    return min(MOVED_AT_ONCE if found.ready is None else found.ready, count or sys.maxsize)
 
 
 def _in_steps(

@@ -82,7 +82,8 @@ def test_definitions_go_out_as_they_came_in(site: Site) -> None:
     assert [user for user in out["users"] if user["name"] == "bob"] == RABBITMQ["users"]
     assert [entry["name"] for entry in out["vhosts"]] == ["/", "v2"]
     kinds = {"quorum": "quorum"}
-    assert out["queues"] == [{**entry, "type": kinds.get(entry["name"], "classic")} for entry in RABBITMQ["queues"]]
+    taken = [entry for entry in RABBITMQ["queues"] if not entry["name"].startswith("amq.")]
+    assert out["queues"] == [{**entry, "type": kinds.get(entry["name"], "classic")} for entry in taken]
 
 
 def test_importing_twice_is_importing_once_also_after_a_crash(site: Site) -> None:
@@ -211,6 +212,33 @@ def test_a_default_queue_type_does_not_change_what_definitions_say(site: Site) -
     assert vhost is not None
     assert (vhost.default_queue_type, vhost.description, vhost.tags) == ("quorum", "d", ("t",))
     assert vhost.queues["q"].kind == "classic"
+
+
+def test_queues_without_a_type_are_of_their_virtual_hosts_default(site: Site) -> None:
+    document = {
+        "vhosts": [{"name": "v", "default_queue_type": "quorum"}],
+        "queues": [{"vhost": "v", "name": "q"}, {"vhost": "v", "name": "gone", "auto_delete": True}],
+    }
+    load(site, document)
+    vhost = site.hosts.get("v")
+    assert vhost is not None
+    assert {name: queue.kind for name, queue in vhost.queues.items()} == {"q": "quorum", "gone": "classic"}
+    load(site, {"queues": [{"vhost": "v", "name": "later"}]})
+    assert vhost.queues["later"].kind == "quorum"
+
+
+def test_queues_that_the_server_named_are_left_out(site: Site) -> None:
+    queue, binding = {"vhost": "/", "name": "amq.gen-x"}, {"vhost": "/", "source": "amq.direct", "destination": "amq.gen-x"}
+    load(site, {"queues": [queue], "bindings": [binding]})
+    assert not site.vhost.queues
+
+
+@pytest.mark.parametrize(("version", "algorithm"), [("3.5.4", "md5"), ("3.6.1", "sha256"), ("", "sha256"), ("4.1.0", "sha256")])
+def test_hashes_of_old_files(site: Site, version: str, algorithm: str) -> None:
+    load(site, {"rabbit_version": version, "users": [{"name": "u", "password_hash": "WAbU0ZIcvjTpxM3Q3SbJhEAM2tQ="}]})
+    user = site.hosts.users.get("u")
+    assert user is not None
+    assert user.hashing_algorithm == f"rabbit_password_hashing_{algorithm}"
 
 
 def test_passwords_and_old_tags(site: Site) -> None:

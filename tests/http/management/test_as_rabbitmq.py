@@ -35,6 +35,8 @@ LESS = {
     "GET /definitions/%2F": r"vhost",  # so that they can be taken to another virtual host
     "GET /queues?disable_stats=true&enable_queue_totals=true": r"totals|type_specific",
 }
+# What there is not without a plugin; here the list is empty.
+EMPTY = ("GET /federation-links",)
 # What RabbitMQ refuses for want of a field that has a default here.
 LENIENT = ('POST /definitions {"queues"', 'POST /definitions/v1 {"queues"')
 
@@ -47,7 +49,7 @@ def walked(headrace_settings: dict[str, object]) -> list[dict[str, Any]]:
 
 def place(text: object) -> str:
     """Without what differs from one server to the next."""
-    return re.sub(r"127\.0\.0\.1(:|%3A)\d+", "PEER", re.sub(r"(compare\d+|headrace)@[\w.-]+", "NODE", json.dumps(text)))
+    return re.sub(r"127\.0\.0\.1(:|%3A)\d+", "PEER", re.sub(r"(compare\d+|rabbit)@[\w.-]+", "NODE", json.dumps(text)))
 
 
 @pytest.mark.parametrize("number", range(len(BEFORE) + len(AFTER)), ids=lambda number: RECORDED[number]["step"][:60])
@@ -56,6 +58,9 @@ def test_answers_are_those_of_rabbitmq(walked: list[dict[str, Any]], number: int
     assert ours["step"] == theirs["step"]
     if ours["step"].startswith(LENIENT):
         assert ours["status"] == 204
+        return
+    if ours["step"] in EMPTY:
+        assert (ours["status"], ours["count"]) == (200, 0)
         return
     assert ours["status"] == theirs["status"]
     assert place(ours.get("body")) == place(theirs.get("body"))

@@ -43,6 +43,16 @@ def test_a_connection_tells_about_itself(server: HeadraceServer, api: Api, name:
     wait_until(lambda: api.ask("GET", path).status == 404, what="the connection to be gone")
 
 
+def test_clients_are_told_the_name_of_the_cluster(server: HeadraceServer, api: Api, name: str) -> None:
+    before = api.get("/cluster-name")["name"]
+    for wanted, told in ((name, name), ("x" * 5000, "x" * 255), (before, before)):
+        assert api.put("/cluster-name", {"name": wanted}) == 204
+        assert api.get("/cluster-name")["name"] == api.get("/overview")["cluster_name"] == told
+        with connected(server) as connection:
+            assert connection._impl.server_properties["cluster_name"] == told
+    assert api.delete("/global-parameters/cluster_name") == 204
+
+
 def test_a_connection_is_closed_with_the_reason_that_is_given(server: HeadraceServer, api: Api, name: str) -> None:
     connection = connected(server, connection_name=name)
     path = f"/connections/{segment(row_of(api, name)['name'])}"
@@ -73,7 +83,14 @@ def test_who_does_not_monitor_sees_and_closes_only_his_own(server: HeadraceServe
     other = connected(server, connection_name=name)
     path = f"/connections/{segment(row_of(api, name)['name'])}"
     assert api.get("/connections", user=f"{name}:secret") == []
-    assert api.delete(path, user=f"{name}:secret") == 404
+    assert api.ask("GET", "/connections/username/guest", user=f"{name}:secret").status == 401
+    for method in ("GET", "DELETE"):
+        assert api.ask(method, path, user=f"{name}:secret").status == 401
+    assert api.put(f"/users/{name}", {"password": "secret", "tags": "monitoring"}) == 204
+    assert api.ask("GET", path, user=f"{name}:secret").status == 200
+    assert api.delete(path, user=f"{name}:secret") == 401
+    assert api.delete("/connections/username/guest", user=f"{name}:secret") == 401
+    assert api.put(f"/users/{name}", {"password": "secret", "tags": "management"}) == 204
     other.process_data_events(0)
     other.close()
 

@@ -6,6 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
+from tests.http.management.asking import Api
 
 from headrace.http.management.errors import ApiError
 from headrace.http.management.listing import STEP, listed, only
@@ -109,3 +110,20 @@ def test_long_lists_let_others_run() -> None:
         return turns
 
     assert asyncio.run(scenario()) >= 20
+
+
+def test_lists_come_in_the_order_that_tools_print(api: Api, name: str) -> None:
+    assert api.put(f"/vhosts/{name}") == 201
+    everything = {"configure": "", "write": "", "read": ""}
+    for user in (f"{name}.z", f"{name}.a"):
+        assert api.put(f"/users/{user}", {"password": "", "tags": ""}) == 201
+        for vhost in (name, "%2F"):
+            assert api.put(f"/permissions/{vhost}/{user}", everything) == 201
+    found = [(row["vhost"], row["user"]) for row in api.get("/permissions")]
+    assert found == sorted(found)
+    for policy, priority in (("b", 2), ("a", 3), ("d", 1), ("c", 2)):
+        assert (
+            api.put(f"/policies/{name}/{policy}", {"pattern": "x", "definition": {"expires": 1}, "priority": priority}) == 201
+        )
+    assert [row["name"] for row in api.get(f"/policies/{name}")] == ["d", "b", "c", "a"]
+    assert api.delete(f"/vhosts/{name}") == api.delete(f"/users/{name}.z") == api.delete(f"/users/{name}.a") == 204

@@ -98,7 +98,7 @@ def test_a_quorum_queue_tells_how_often_a_message_came_back(api: Api, name: str)
 
 def test_a_backlog_that_is_on_disk_can_be_peeked_after_a_restart(headrace_server: HeadraceServer, name: str) -> None:
     api = Api(headrace_server.http)
-    assert api.put(f"/queues/%2F/{name}") == 201
+    assert api.put(f"/queues/%2F/{name}", {"durable": True}) == 201
     api.publish(name, *map(str, range(50)), delivery_mode=2)
     headrace_server.stop()
     headrace_server.start()
@@ -180,7 +180,7 @@ def test_a_message_of_a_megabyte_goes_in_and_comes_out(api: Api, queue: str) -> 
 
 def test_a_confirmed_publish_survives_a_crash(headrace_server: HeadraceServer, name: str) -> None:
     api = Api(headrace_server.http)
-    assert api.put(f"/queues/%2F/{name}") == 201
+    assert api.put(f"/queues/%2F/{name}", {"durable": True}) == 201
     api.publish(name, "kept", delivery_mode=2)
     headrace_server.crash()
     headrace_server.restart()

@@ -49,6 +49,20 @@ def test_what_shrinks_has_a_negative_rate_and_old_samples_say_nothing() -> None:
     assert counted.of("q", {"messages": 1000}) == {"messages": 0.0}
 
 
+def test_who_asks_for_a_history_sees_the_samples_that_there_are() -> None:
+    clock = SimulatedClock()
+    counted = Rates(clock)
+    counted.counted("q", {"publish": 100})
+    clock.advance(10)
+    details = counted.with_samples().counted("q", {"publish": 300})["publish_details"]
+    assert isinstance(details, dict)
+    assert (details["rate"], details["avg"], details["avg_rate"]) == (20.0, 200.0, 20.0)
+    assert [sample["sample"] for sample in details["samples"]] == [300, 100]
+    newest, oldest = (sample["timestamp"] for sample in details["samples"])
+    assert newest - oldest == 10_000
+    assert counted.counted("other", {"publish": 1})["publish_details"] == {"rate": 0.0}
+
+
 def test_those_not_asked_for_are_forgotten_first(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = SimulatedClock()
     counted = Rates(clock)

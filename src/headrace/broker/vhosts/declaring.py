@@ -57,7 +57,7 @@ def check_queue_name(name: str, vhost: str, arguments: Mapping[str, object]) -> 
 
 def with_default_type(kind: str | None, arguments: Mapping[str, object], *, durable_and_shared: bool) -> Mapping[str, object]:
     """The arguments of a queue where queues are of this type if nothing else is said. One that can't be is a classic one."""
-    if kind is None or "x-queue-type" in arguments:
+    if kind in (None, "classic") or "x-queue-type" in arguments:
         return arguments
     return {**arguments, "x-queue-type": kind if durable_and_shared else "classic"}
 

@@ -19,9 +19,9 @@ from headrace.broker.queues.errors import AmqpRefusal
 from headrace.broker.vhosts.arguments import QUEUE_TYPES, check_queue_arguments, check_queue_properties
 from headrace.broker.vhosts.declaring import check_exchange_kind, check_new_exchange, check_same_exchange, check_same_queue
 from headrace.broker.vhosts.definitions_json import OPERATOR_POLICY
-from headrace.broker.vhosts.names import PREDECLARED, queue_text, stripped
+from headrace.broker.vhosts.names import PREDECLARED, RESERVED, queue_text, stripped
 from headrace.broker.vhosts.policy_checks import InvalidPolicy, check_pattern, checked_policy
-from headrace.broker.vhosts.users import HASHES, SHA256, Permissions, TopicPermissions, User
+from headrace.broker.vhosts.users import HASHES, MD5, SHA256, Permissions, TopicPermissions, User, checked_user_limits
 from headrace.dataclass import dataclass
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class _Plan:
     """What the entries that were read so far will make of the broker, and how."""
 
     users: dict[str, User] = field(default_factory=dict)
-    vhosts: set[str] = field(default_factory=set)
+    vhosts: dict[str, str | None] = field(default_factory=dict)  # with the type of queues of which the file says none
     queues: dict[tuple[str, str], _Queue] = field(default_factory=dict)
     exchanges: dict[tuple[str, str], Exchange] = field(default_factory=dict)
     steps: list[Callable[[], object]] = field(default_factory=list)
@@ -84,7 +84,7 @@ def import_definitions(hosts: VirtualHosts, document: object, vhost: str | None 
     With `vhost` everything goes into that virtual host, and what belongs to none is left out."""
     if not isinstance(document, Mapping):
         raise InvalidDefinitions("definitions must be a JSON object")
-    reader = _Reader(hosts, vhost)
+    reader = _Reader(hosts, vhost, _hash_of(document))
     for section in _ORDER:
         if vhost is not None and section in ("users", "vhosts", "permissions", "topic_permissions", "global_parameters"):
             continue
@@ -113,11 +113,18 @@ def _entry_text(section: str, number: int, entry: object) -> str:
     return f"{section}[{number}] ({name!r})" if isinstance(name, str) else f"{section}[{number}]"
 
 
+def _hash_of(document: Mapping[str, object]) -> str:
+    """What passwords are hashed with if nothing else is said: before RabbitMQ 3.6 that was MD5."""
+    version = str(document.get("rabbit_version", "")).split(".")
+    return MD5 if version[0] == "3" and len(version) > 1 and version[1] in tuple("012345") else SHA256
+
+
 class _Reader:
-    def __init__(self, hosts: VirtualHosts, vhost: str | None) -> None:
+    def __init__(self, hosts: VirtualHosts, vhost: str | None, hashing_algorithm: str) -> None:
         self._hosts = hosts
         self._vhost = vhost
-        self.plan = _Plan(vhosts=set(hosts.names))
+        self._hashing_algorithm = hashing_algorithm
+        self.plan = _Plan(vhosts={host.name: host.default_queue_type for host in hosts})
         self._sections: Mapping[str, Callable[[Mapping[str, object]], None]] = {
             "users": self._user,
             "vhosts": self._host,
@@ -139,7 +146,7 @@ class _Reader:
     def _user(self, entry: Mapping[str, object]) -> None:
         name = _name(entry, "name")
         known = self._hosts.users.get(name) or User(name)
-        algorithm = entry.get("hashing_algorithm") or SHA256
+        algorithm = entry.get("hashing_algorithm") or self._hashing_algorithm
         if algorithm not in HASHES:
             raise _Wrong(f"unknown hashing_algorithm {algorithm!r}")
         if isinstance(entry.get("password"), str):
@@ -147,7 +154,11 @@ class _Reader:
         else:
             password_hash = _text(entry, "password_hash", "")
         self.plan.users[name] = replace(
-            known, password_hash=password_hash, hashing_algorithm=str(algorithm), tags=_tags(entry.get("tags", ()))
+            known,
+            password_hash=password_hash,
+            hashing_algorithm=str(algorithm),
+            tags=_tags(entry.get("tags", ())),
+            limits=_user_limits(entry),
         )
 
     def _known_user(self, entry: Mapping[str, object]) -> User:
@@ -182,7 +193,7 @@ class _Reader:
             raise _Wrong(f"unsupported default_queue_type {kind!r}")
         description, tags = _text(said, "description", ""), _tags(said.get("tags", ()))
         default = str(kind) if kind is not None else None
-        self.plan.vhosts.add(name)
+        self.plan.vhosts[name] = default
         self.plan.steps.append(lambda: self._hosts.create(name, description=description, tags=tags, default_queue_type=default))
 
     def _in_vhost(self, entry: Mapping[str, object]) -> str:
@@ -227,10 +238,12 @@ class _Reader:
 
     def _queue(self, entry: Mapping[str, object]) -> None:
         vhost, name = self._in_vhost(entry), stripped(_name(entry, "name"))
+        if name.startswith(RESERVED):
+            return  # the server named it, for somebody who is gone
         arguments = _arguments(entry)
         durable, auto_delete = _flag(entry, "durable", True), _flag(entry, "auto_delete", False)
-        kind = entry.get("type", "classic")
-        if kind != "classic" and "x-queue-type" not in arguments:
+        kind = entry.get("type", self.plan.vhosts[vhost] if durable and not auto_delete else None)
+        if kind not in (None, "classic") and "x-queue-type" not in arguments:
             arguments["x-queue-type"] = kind
         resource = queue_text(name, vhost)
         host = self._hosts.get(vhost)
@@ -296,6 +309,8 @@ class _Reader:
             return
         host = self._hosts.get(vhost)
         if (vhost, destination) not in self.plan.queues and (host is None or destination not in host.queues):
+            if destination.startswith(RESERVED):
+                return  # see `_queue`
             raise _Wrong(f"there is no queue {destination!r} in vhost {vhost!r}")
         self.plan.steps.append(lambda: self._there(vhost).bind_queue(destination, source, key, arguments))
 
@@ -340,6 +355,16 @@ def _tags(value: object) -> tuple[str, ...]:
     if not isinstance(tags, list | tuple) or not all(isinstance(tag, str) for tag in tags):
         raise _Wrong("tags must be strings")
     return tuple(tag.strip() for tag in tags if tag.strip())
+
+
+def _user_limits(entry: Mapping[str, object]) -> dict[str, int]:
+    limits = entry.get("limits") or {}  # an empty object is written as [] by some versions
+    if not isinstance(limits, Mapping):
+        raise _Wrong("limits must be an object")
+    try:
+        return checked_user_limits(limits)
+    except ValueError as error:
+        raise _Wrong(str(error)) from None
 
 
 def _arguments(entry: Mapping[str, object]) -> dict[str, object]:

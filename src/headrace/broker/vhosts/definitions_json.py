@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
+from headrace import __version__
 from headrace.broker.vhosts.names import RESERVED
 from headrace.record.amqp.tables import Decimal
 
@@ -28,9 +29,8 @@ def export_definitions(hosts: VirtualHosts, version: str) -> dict[str, object]:
     """Of all virtual hosts. `version` is the RabbitMQ whose format this is."""
     users = sorted(hosts.users, key=lambda user: user.name)
     return {
-        "rabbit_version": version,
-        "rabbitmq_version": version,
-        "product_name": "Headrace",
+        **_about(version),
+        "rabbitmq_definition_format": "cluster",
         "users": [user_entry(user) for user in users],
         "vhosts": [vhost_entry(host) for host in hosts],
         "permissions": [entry for user in users for entry in permission_entries(user)],
@@ -52,7 +52,10 @@ def export_definitions(hosts: VirtualHosts, version: str) -> dict[str, object]:
 def export_vhost(hosts: VirtualHosts, host: VirtualHost, version: str) -> dict[str, object]:
     """Of one virtual host: without users, and without the name of the host, so that it can be imported into another."""
     return {
-        "rabbit_version": version,
+        **_about(version),
+        "rabbitmq_definition_format": "single_virtual_host",
+        "original_vhost_name": host.name,
+        **{name: value for name, value in vhost_entry(host).items() if name not in ("name", "tags")},
         "parameters": [
             *(entry for where, entry in _parameters(hosts) if where == host.name),
             *({name: value for name, value in entry.items() if name != "vhost"} for entry in _operator_policies(host)),
@@ -64,13 +67,17 @@ def export_vhost(hosts: VirtualHosts, host: VirtualHost, version: str) -> dict[s
     }
 
 
+def _about(version: str) -> dict[str, object]:
+    return {"rabbit_version": version, "rabbitmq_version": version, "product_name": "Headrace", "product_version": __version__}
+
+
 def user_entry(user: User) -> Entry:
     return {
         "name": user.name,
         "password_hash": user.password_hash,
         "hashing_algorithm": user.hashing_algorithm,
         "tags": list(user.tags),
-        "limits": {},
+        "limits": dict(user.limits),
     }
 
 
@@ -88,11 +95,13 @@ def topic_permission_entries(user: User) -> Iterator[Entry]:
 
 
 def vhost_entry(host: VirtualHost) -> Entry:
-    kind = host.default_queue_type
-    metadata: Entry = {"description": host.description, "tags": list(host.tags)}
-    if kind is not None:
-        metadata["default_queue_type"] = kind
-    return {"name": host.name, **metadata, "metadata": dict(metadata)}
+    metadata: Entry = {
+        "description": host.description,
+        "tags": list(host.tags),
+        "default_queue_type": host.default_queue_type or "classic",
+    }
+    shown: Entry = {**metadata, "protected_from_deletion": True} if host.protected else dict(metadata)
+    return {"name": host.name, **metadata, "metadata": shown}
 
 
 def policy_entry(policy: Policy) -> Entry:

@@ -15,6 +15,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Se
 from typing import TYPE_CHECKING
 
 from headrace.broker.audit import About, audited
+from headrace.broker.clients import node_name
 from headrace.broker.queues.backlog import Budget
 from headrace.broker.queues.definition import QueueDefinition
 from headrace.broker.queues.delayed import DelayedMessages
@@ -54,6 +55,8 @@ logger = logging.getLogger("headrace.vhosts")
 DEFAULT_VHOST = "/"
 MAX_VHOSTS = 10_000
 MAX_PARAMETERS = 10_000
+MAX_CLUSTER_NAME = 255  # characters: it is in the first frame that every client gets
+CLUSTER_NAME = "cluster_name"  # a global parameter
 LIMITS = "vhost-limits"  # the component whose parameters limit a virtual host
 _ORDER = ("user", "vhost", "exchange", "policy", "operator_policy", "queue", "binding", "parameter")
 
@@ -106,6 +109,11 @@ class VirtualHosts:
 
     def get(self, name: str) -> VirtualHost | None:
         return self._hosts.get(name)
+
+    @property
+    def cluster_name(self) -> str:
+        """What AMQP clients are told, and tools show and change: the name of the one node until somebody gives another."""
+        return str(self.parameters.get(("", None, CLUSTER_NAME)) or node_name())[:MAX_CLUSTER_NAME]
 
     @property
     def names(self) -> Iterable[str]:
@@ -204,6 +212,7 @@ class VirtualHosts:
             description=str(row.get("description", "")),
             tags=[str(tag) for tag in tags] if isinstance(tags, list) else (),
             default_queue_type=str(default_queue_type) if default_queue_type else None,
+            protected=bool(row.get("protected")),
         )
 
     def _drop_unknown_topics(self) -> None:
@@ -262,6 +271,13 @@ class VirtualHosts:
         else:
             there.description, there.tags, there.default_queue_type = description, tuple(tags), default_queue_type
             self.definitions.set(["vhost", name], _vhost_row(there))
+        return self.definitions.write()
+
+    @audited("vhost.protect", _named)
+    def protect(self, name: str, protected: bool) -> bool:
+        vhost = self._hosts[name]
+        vhost.protected = protected
+        self.definitions.set(["vhost", name], _vhost_row(vhost))
         return self.definitions.write()
 
     @audited("vhost.delete", _named)
@@ -341,4 +357,5 @@ def _vhost_row(vhost: VirtualHost) -> Row:
         "description": vhost.description,
         "tags": list(vhost.tags),
         "default_queue_type": vhost.default_queue_type,
+        "protected": vhost.protected,
     }

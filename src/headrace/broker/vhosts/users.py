@@ -2,7 +2,8 @@
 
 Passwords are kept as RabbitMQ keeps them, four bytes of salt and a hash over salt and password, so that definitions can be
 taken from there and back. A user without a hash can't log in with a password. Permissions are three regular expressions for
-each virtual host: what may be configured, written and read. An empty one allows nothing.
+each virtual host: what may be configured, written and read. An empty one allows nothing. Limits (`max-connections`,
+`max-channels`) are for the front ends to keep.
 """
 
 from __future__ import annotations
@@ -12,11 +13,13 @@ import hmac
 import re
 from base64 import b64decode, b64encode
 from binascii import Error as Base64Error
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import field, replace
 from ipaddress import ip_address
 from typing import Any
 
+from headrace.broker.exchanges.values import printed
 from headrace.broker.queues.errors import access_refused, not_allowed
 from headrace.broker.vhosts.names import exchange_text, queue_text
 from headrace.dataclass import dataclass
@@ -25,12 +28,15 @@ DEFAULT_USER = "guest"
 MAX_USERS = 10_000
 MAX_PATTERN = 1024
 
-SHA256 = "rabbit_password_hashing_sha256"
+SHA256, MD5 = "rabbit_password_hashing_sha256", "rabbit_password_hashing_md5"
 HASHES: Mapping[str, str] = {
     SHA256: "sha256",
     "rabbit_password_hashing_sha512": "sha512",
-    "rabbit_password_hashing_md5": "md5",
+    MD5: "md5",
 }
+
+MAX_CONNECTIONS, MAX_CHANNELS = "max-connections", "max-channels"
+USER_LIMITS = (MAX_CONNECTIONS, MAX_CHANNELS)
 
 _SALT_BYTES = 4
 _EVERYTHING = ".*"
@@ -68,6 +74,12 @@ class User:
     tags: tuple[str, ...] = ()
     permissions: Mapping[str, Permissions] = field(default_factory=dict)  # by virtual host
     topic_permissions: Mapping[str, tuple[TopicPermissions, ...]] = field(default_factory=dict)
+    limits: Mapping[str, int] = field(default_factory=dict)
+
+    def limit(self, kind: str) -> int | None:
+        """None, or as RabbitMQ writes that, a negative number: as many as they like."""
+        limit = self.limits.get(kind, -1)
+        return limit if limit >= 0 else None
 
     def has_password(self, password: str) -> bool:
         try:
@@ -96,6 +108,7 @@ def user_row(user: User) -> dict[str, object]:
             vhost: [[each.exchange, each.write, each.read] for each in topics]
             for vhost, topics in user.topic_permissions.items()
         },
+        "limits": dict(user.limits),
     }
 
 
@@ -107,6 +120,7 @@ def stored_user(name: str, row: Mapping[str, Any]) -> User:
         tuple(row["tags"]),
         {vhost: Permissions(*patterns) for vhost, patterns in row["permissions"].items()},
         {vhost: tuple(TopicPermissions(*each) for each in topics) for vhost, topics in row["topic_permissions"].items()},
+        row.get("limits", {}),  # rows of before there were limits have none
     )
 
 
@@ -125,6 +139,7 @@ class Users:
         self._random_bytes = random_bytes
         self._users: dict[str, User] = {}
         self.loopback_only = frozenset(loopback_only)
+        self.attempts: Counter[tuple[str, bool]] = Counter()  # to log in, by protocol, and whether it went well
 
     def __iter__(self) -> Iterator[User]:
         return iter(self._users.values())
@@ -145,8 +160,13 @@ class Users:
     def hashed(self, password: str) -> str:
         return hashed(password, self._random_bytes(_SALT_BYTES))
 
-    def authenticate(self, name: str, password: str, *, loopback: bool = True) -> User | None:
+    def authenticate(self, name: str, password: str, *, loopback: bool = True, protocol: str = "http") -> User | None:
         """None: wrong name or password, or from where that user may not come."""
+        user = self._authenticated(name, password, loopback=loopback)
+        self.attempts[protocol, user is not None] += 1
+        return user
+
+    def _authenticated(self, name: str, password: str, *, loopback: bool) -> User | None:
         user = self._users.get(name)
         if user is None or not password or not user.has_password(password):
             return None
@@ -159,6 +179,18 @@ def is_loopback(host: str) -> bool:
         return ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+def checked_user_limits(limits: Mapping[str, object]) -> dict[str, int]:
+    """Raises ValueError, with RabbitMQ's words."""
+    checked: dict[str, int] = {}
+    for kind, limit in limits.items():
+        if kind not in USER_LIMITS:
+            raise ValueError(f"Unrecognised terms [{{{printed(kind)},{printed(limit)}}}] in user-limits")
+        if isinstance(limit, bool) or not isinstance(limit, int):
+            raise ValueError(f"{kind} should be a number, actually was {printed(limit)}")
+        checked[kind] = limit
+    return checked
 
 
 def check_vhost_access(user: User, vhost: str) -> None:

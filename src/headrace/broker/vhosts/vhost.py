@@ -72,11 +72,14 @@ class VirtualHost:
         description: str = "",
         tags: Sequence[str] = (),
         default_queue_type: str | None = None,
+        protected: bool = False,
     ) -> None:
         self.name = name
         self.description = description
         self.tags = tuple(tags)
         self.default_queue_type = default_queue_type
+        self.protected = protected  # who deletes it by mistake is told so, first
+        self.tracing = False  # what RabbitMQ's tools ask to be set; nothing is traced
         self.exchanges: dict[str, Exchange] = {}
         self.queues: dict[str, AnyQueue] = {}
         self.policies = Policies()

@@ -25,6 +25,7 @@ from headrace.client.management.errors import (
 )
 
 MAX_ANSWER_BYTES = 1 << 30  # definitions and lists come whole
+_HEADLINE = "Validation failed"
 _WORDS = Words(
     bad_address=BadAddress,
     timed_out=TimedOut,
@@ -85,9 +86,10 @@ def segment(name: str) -> str:
 
 
 def _reason(value: object) -> tuple[str | None, str | None]:
-    """RabbitMQ writes {"error": a word, "reason": a sentence}; the sentence may be HTML, and may have lines."""
+    """RabbitMQ writes {"error": a word, "reason": a sentence}; the sentence may be HTML, may have lines, and the first of them
+    may only say that there are more."""
     if not isinstance(value, dict):
         return None, None
     code, reason = value.get("error"), value.get("reason")
-    text = " ".join(html.unescape(str(reason)).split()).rstrip(".") if reason is not None else None
+    text = " ".join(html.unescape(str(reason)).removeprefix(_HEADLINE).split()).rstrip(".") if reason is not None else None
     return (None if code is None else str(code)), text

@@ -103,7 +103,8 @@ class ManagementApi:
             query = dict(parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True))
         except ValueError:
             raise bad_request("the query can't be read") from None
-        result = await handler(Call(self._broker, self._rates, user, parts, query, headers, raw_body))
+        rates = self._rates.with_samples() if any(name.endswith("_age") for name in query) else self._rates
+        result = await handler(Call(self._broker, rates, user, parts, query, headers, raw_body))
         return result if isinstance(result, Answer) else Answer(200, result)
 
     def _find(self, path: str) -> tuple[Resource, Mapping[str, str]]:
@@ -151,7 +152,7 @@ async def _read_body(receive: Receive, headers: Mapping[str, str]) -> bytes:
 
 
 def _too_large() -> ApiError:
-    return ApiError(413, "payload_too_large", f"a body has at most {MAX_BODY_BYTES} bytes")
+    return bad_request("Exceeded HTTP request body size limit")
 
 
 async def _send(answer: Answer, send: Send, *, head: bool) -> None:

@@ -10,8 +10,8 @@ from headrace.broker.exchanges import Exchange
 from headrace.broker.exchanges.binding import properties_key
 from headrace.broker.vhosts.definitions_json import json_table
 from headrace.broker.vhosts.users import check_exchange_access, check_queue_access
-from headrace.http.management.call import NO_CONTENT, Answer, Call, Resource
-from headrace.http.management.errors import missing
+from headrace.http.management.call import DEFAULT_EXCHANGE, NO_CONTENT, Answer, Call, Resource
+from headrace.http.management.errors import ApiError, missing, not_authorised
 from headrace.http.management.exchanges import DEFAULT, exchange_named
 from headrace.http.management.listing import listed
 from headrace.http.management.queues import queue_named
@@ -88,7 +88,9 @@ async def _to_exchange(call: Call) -> object:
 
 async def _to_queue(call: Call) -> object:
     vhost = call.vhost()
-    queue = queue_named(call, vhost)
+    queue = vhost.queues.get(call["name"])
+    if queue is None:
+        return await _listed(call, ())
     return await _listed(call, [*_default(vhost, [queue]), *_bound(vhost, vhost.router.bindings_to(queue))])
 
 
@@ -113,13 +115,28 @@ def _between(call: Call) -> list[Bound]:
 
 
 async def _list_between(call: Call) -> object:
-    return await _listed(call, _between(call))
+    """Between ends of which one is not there: none."""
+    call.vhost()
+    try:
+        found = _between(call)
+    except ApiError as error:
+        if error.status != 404:
+            raise
+        found = []
+    return await _listed(call, found)
+
+
+def _check_not_default(source: str) -> None:
+    if source == DEFAULT_EXCHANGE:
+        raise not_authorised("Access refused.")
 
 
 async def _bind(call: Call) -> Answer:
     vhost, body = call.vhost_to_use(), call.body()
-    key, arguments = body.text("routing_key"), body.table("arguments")
+    key = "" if body.get("routing_key") is None else body.text("routing_key")
+    arguments = body.table("arguments")
     source, name = call["source"], call["name"]
+    _check_not_default(source)
     check_exchange_access(call.user, "read", source, vhost.name)
     if call["kind"] == "q":
         check_queue_access(call.user, "write", name, vhost.name)
@@ -154,6 +171,7 @@ async def _unbind(call: Call) -> Answer:
     call.vhost_to_use()
     vhost, source, destination = _ends(call)
     wanted = _one(call).properties_key
+    _check_not_default(call["source"])
     check_exchange_access(call.user, "read", source.name, vhost.name)
     for each in tuple(vhost.router.bindings_to(destination)):
         if each.source is source and each.properties_key == wanted:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.dataclass import dataclass
 from headrace.http.management.bodies import Body, parse
-from headrace.http.management.errors import missing, not_authorised
+from headrace.http.management.errors import ApiError, missing, not_authorised
 
 if TYPE_CHECKING:
     from headrace.broker import Broker
@@ -69,11 +69,11 @@ class Call:
     # --- what the path names
 
     def vhost(self) -> VirtualHost:
-        """The virtual host of the path, which must be there and open to the user."""
+        """The virtual host of the path, which must be there and open to the user: who monitors finds it in lists only."""
         vhost = self.broker.vhosts.get(self["vhost"])
         if vhost is None:
             raise missing()
-        if not self.sees(vhost.name):
+        if not self.administers and vhost.name not in self.user.permissions:
             raise not_authorised("User not authorised to access virtual host")
         return vhost
 
@@ -82,6 +82,12 @@ class Call:
         if "vhost" in self.parts:
             return [self.vhost()]
         return [vhost for vhost in self.broker.vhosts if self.sees(vhost.name)]
+
+    def vhost_to_write(self) -> VirtualHost:
+        """To put something into one that is not there has an answer of its own."""
+        if self.broker.vhosts.get(self["vhost"]) is None:
+            raise ApiError(404, "not_found", "vhost_not_found")
+        return self.vhost()
 
     def vhost_to_use(self) -> VirtualHost:
         """To change something in it or to read messages, monitoring it is not enough."""

@@ -9,7 +9,7 @@ from headrace.broker.clients import node_name
 from headrace.broker.vhosts.definitions_json import json_table
 from headrace.http.management import consumers
 from headrace.http.management.call import NO_CONTENT, Answer, Call, Resource
-from headrace.http.management.errors import missing
+from headrace.http.management.errors import bad_request, missing, not_authorised
 from headrace.http.management.listing import columns, listed, only
 
 if TYPE_CHECKING:
@@ -68,10 +68,17 @@ async def _list(call: Call) -> object:
     return await listed(call.query, _visible(call), lambda each: connection_row(call, each), lambda each: each.name)
 
 
-def _one(call: Call) -> ConnectionFacts:
-    found = next((each for each in _visible(call) if each.name == call["name"]), None)
+def _check_owner(call: Call, user: str, *, closing: bool = False) -> None:
+    """Who monitors sees those of others, but only administrators close them."""
+    if user != call.user.name and not (call.administers if closing else call.monitors):
+        raise not_authorised("User not authorised to access object")
+
+
+def _one(call: Call, *, closing: bool = False) -> ConnectionFacts:
+    found = next((each for each in call.broker.clients.connections() if each.name == call["name"]), None)
     if found is None:
         raise missing()
+    _check_owner(call, found.user, closing=closing)
     return found
 
 
@@ -80,7 +87,7 @@ async def _get(call: Call) -> object:
 
 
 async def _close(call: Call) -> Answer:
-    name = _one(call).name
+    name = _one(call, closing=True).name
     note("connection.close", name)
     call.broker.clients.close(name, _reason(call))
     return NO_CONTENT
@@ -91,6 +98,7 @@ def _reason(call: Call) -> str:
 
 
 async def _of_user(call: Call) -> object:
+    _check_owner(call, call["name"])
     return [
         {"name": each.name, "vhost": each.vhost, "user": each.user, "node": node_name()}
         for each in _visible(call)
@@ -99,6 +107,7 @@ async def _of_user(call: Call) -> object:
 
 
 async def _close_of_user(call: Call) -> Answer:
+    _check_owner(call, call["name"], closing=True)
     for each in _visible(call):
         if each.user == call["name"]:
             call.broker.clients.close(each.name, _reason(call))
@@ -158,9 +167,10 @@ async def _list_channels(call: Call) -> object:
 
 async def _get_channel(call: Call) -> object:
     connection = call["name"].rpartition(" (")[0]
-    found = next((each for each in _channels(call, connection) if each.name == call["name"]), None)
+    found = next((each for each in call.broker.clients.channels(connection) if each.name == call["name"]), None)
     if found is None:
         raise missing()
+    _check_owner(call, found.user)
     mine = [
         consumers.consumer_row(call, each)
         for each in call.broker.clients.consumers()
@@ -170,10 +180,17 @@ async def _get_channel(call: Call) -> object:
     return only(row, columns(call.query))
 
 
+async def _sessions(call: Call) -> object:
+    """They are a thing of AMQP 1.0."""
+    _one(call)
+    raise bad_request("connection does not use AMQP 1.0")
+
+
 RESOURCES = [
     Resource("connections", {"GET": _list}),
     Resource("connections/{name}", {"GET": _get, "DELETE": _close}),
     Resource("connections/{name}/channels", {"GET": _list_channels}),
+    Resource("connections/{name}/sessions", {"GET": _sessions}),
     Resource("connections/username/{name}", {"GET": _of_user, "DELETE": _close_of_user}),
     Resource("vhosts/{vhost}/connections", {"GET": _list}),
     Resource("vhosts/{vhost}/channels", {"GET": _list_channels}),

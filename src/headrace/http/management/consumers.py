@@ -49,6 +49,8 @@ def _activity(call: Call, facts: ConsumerFacts) -> tuple[bool, str]:
 async def _list(call: Call) -> object:
     names = {vhost.name for vhost in call.vhosts()}
     found = [each for each in call.broker.clients.consumers() if each.vhost in names]
+    if not call.monitors:
+        found = [each for each in found if each.user == call.user.name]
     found.sort(key=lambda each: (each.vhost, each.queue, each.tag))
     return await listed(call.query, found, lambda each: consumer_row(call, each), lambda each: each.tag)
 

@@ -65,7 +65,7 @@ async def _declare(call: Call) -> Answer:
     vhost.declare_exchange(
         name,
         body.text("type", "direct"),
-        durable=body.flag("durable", True),
+        durable=body.flag("durable"),
         auto_delete=body.flag("auto_delete"),
         internal=body.flag("internal"),
         arguments=body.table("arguments"),

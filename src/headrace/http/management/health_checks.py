@@ -15,7 +15,8 @@ from headrace.record.amqp.properties import NO_PROPERTIES
 ALIVENESS_QUEUE = "aliveness-test"
 _UNITS = ("days", "weeks", "months", "years")
 _OK = {"status": "ok"}
-_PROTOCOLS = {"amqp091": "amqp", "amqp0.9.1": "amqp", "amqp0-9-1": "amqp", "management": "http"}
+_PROTOCOLS = {**dict.fromkeys(("amqp091", "amqp0.9.1", "amqp0-9-1", "amqp0_9_1"), "amqp"), "management": "http"}
+_LEADERS = "health/checks/quorum-queues-without-elected-leaders"
 
 
 def _failed(reason: str, **more: object) -> Answer:
@@ -62,12 +63,28 @@ async def _port(call: Call) -> object:
 
 
 async def _protocol(call: Call) -> object:
-    """Under any of the names that RabbitMQ knows it by."""
-    protocol = _PROTOCOLS.get(call["protocol"].lower(), call["protocol"])
+    """Under any of the names that RabbitMQ knows it by; or several, with commas, which newer versions take."""
+    wanted = [_PROTOCOLS.get(name.lower(), name) for name in call["protocol"].split(",")]
     protocols = list(call.broker.clients.listeners)
-    if protocol in protocols:
-        return {**_OK, "protocol": protocol}
-    return _failed("No active listener", missing=protocol, protocols=protocols)
+    missing = [protocol for protocol in wanted if protocol not in protocols]
+    if missing:
+        return _failed("No active listener", missing=missing if len(wanted) > 1 else missing[0], protocols=protocols)
+    return {**_OK, "protocols": protocols} if len(wanted) > 1 else {**_OK, "protocol": wanted[0]}
+
+
+async def _connections(call: Call) -> object:
+    """Of all protocols, which share one limit."""
+    limit = call.broker.settings.get_int("max.connections")
+    current = sum(traffic.connections for traffic in call.broker.traffic.values())
+    if current < limit:
+        return {**_OK, "limit": limit, "connections": current}
+    return _failed("node connection limit is reached", limit=limit, connections=current)
+
+
+async def _leaders(call: Call) -> object:
+    """Of quorum queues: the one node there is leads all of them."""
+    call.vhosts()
+    return _OK
 
 
 async def _certificates(call: Call) -> object:
@@ -98,6 +115,13 @@ RESOURCES = [
     Resource("health/checks/virtual-hosts", {"GET": _virtual_hosts}),
     Resource("health/checks/is-in-service", {"GET": _in_service}),
     Resource("health/checks/ready-to-serve-clients", {"GET": _in_service}),
+    Resource("health/checks/below-node-connection-limit", {"GET": _connections}),
+    Resource("health/checks/metadata-store/initialized", {"GET": _virtual_hosts}),
+    Resource("health/checks/metadata-store/initialized/with-data", {"GET": _virtual_hosts}),
+    Resource(f"{_LEADERS}/all-vhosts", {"GET": _leaders}),
+    Resource(f"{_LEADERS}/all-vhosts/pattern/{{pattern}}", {"GET": _leaders}),
+    Resource(f"{_LEADERS}/vhost/{{vhost}}", {"GET": _leaders}),
+    Resource(f"{_LEADERS}/vhost/{{vhost}}/pattern/{{pattern}}", {"GET": _leaders}),
     Resource("health/checks/port-listener/{port}", {"GET": _port}),
     Resource("health/checks/protocol-listener/{protocol}", {"GET": _protocol}),
     Resource("health/checks/certificate-expiration/{within}/{unit}", {"GET": _certificates}),

@@ -76,7 +76,9 @@ async def _publish(call: Call) -> object:
 
 
 def _payload(body: Body) -> bytes:
-    payload, encoding = body.text("payload"), body.get("payload_encoding")
+    payload, encoding = body.get("payload"), body.get("payload_encoding")
+    if not isinstance(payload, str):
+        raise bad_request("payload_not_string")
     if encoding == "string":
         return payload.encode("utf-8", "surrogatepass")
     if encoding != "base64":
@@ -132,7 +134,7 @@ async def _get(call: Call) -> object:
     rows: list[dict[str, Any]] = []
     size = 0
     try:
-        for _ in range(min(count, MAX_COUNT)):
+        for _ in range(MAX_COUNT if count < 0 else min(count, MAX_COUNT)):
             chunk = await _next(queue)
             if chunk is None:
                 break

@@ -12,21 +12,39 @@ from typing import TYPE_CHECKING, Any
 from headrace import __version__
 from headrace.broker.clients import RABBITMQ_VERSION, node_name
 from headrace.broker.exchanges.kinds import ALL_KINDS
+from headrace.broker.vhosts.hosts import CLUSTER_NAME
 from headrace.http.management.call import ADMINISTRATOR, MONITORING, NO_CONTENT, Answer, Call, Resource
 from headrace.http.management.errors import bad_request, missing
 from headrace.http.management.listing import columns, listed, only
-from headrace.http.management.parameters import CLUSTER_NAME
 from headrace.log.errors import DiskFull
 
 if TYPE_CHECKING:
     from headrace.broker import Broker
 
+MAX_THREADS = 1_048_576  # what RabbitMQ has for its processes; threads here are few, and nothing counts them
+_PARTS_OF_MEMORY = (
+    *("connection_readers", "connection_writers", "connection_channels", "connection_other", "queue_procs"),
+    *("quorum_queue_procs", "quorum_queue_dlx_procs", "stream_queue_procs", "stream_queue_replica_reader_procs"),
+    *("stream_queue_coordinator_procs", "plugins", "metadata_store", "other_proc", "metrics", "mgmt_db", "mnesia"),
+    *(
+        "quorum_ets",
+        "metadata_store_ets",
+        "other_ets",
+        "binary",
+        "msg_index",
+        "code",
+        "atom",
+        "other_system",
+        "allocated_unused",
+        "reserved_unallocated",
+    ),
+)
 EXCHANGE_TYPES = [{"name": kind, "description": "", "enabled": True} for kind in ALL_KINDS]
 MECHANISMS = [{"name": name, "description": "", "enabled": True} for name in ("AMQPLAIN", "ANONYMOUS", "PLAIN")]
 
 
-def cluster_name(broker: Broker) -> str:
-    return str(broker.vhosts.parameters.get(("", None, CLUSTER_NAME), node_name()))
+def cluster_tags(broker: Broker) -> object:
+    return broker.vhosts.parameters.get(("", None, "cluster_tags")) or {}
 
 
 def memory_used() -> int:
@@ -97,7 +115,7 @@ def _row(call: Call) -> dict[str, Any]:
         "net_ticktime": 60,
         "os_pid": str(os.getpid()),
         "partitions": [],
-        "proc_total": 0,
+        "proc_total": MAX_THREADS,
         "processors": os.cpu_count() or 1,
         "rates_mode": "basic",
         "run_queue": 0,
@@ -127,11 +145,38 @@ async def _get(call: Call) -> object:
 async def _memory(call: Call) -> object:
     _check_name(call)
     used = memory_used()
-    return {"memory": {"total": {"rss": used, "allocated": used, "erlang": 0}, "strategy": "rss"}}
+    parts = {**dict.fromkeys(_PARTS_OF_MEMORY, 0), "other_proc": used}
+    return {"memory": {**parts, "strategy": "rss", "total": {"rss": used, "allocated": used, "erlang": used}}}
+
+
+async def _relative_memory(call: Call) -> object:
+    """In percent. One process uses all of it."""
+    _check_name(call)
+    return {"memory": {"total": 100, **dict.fromkeys(_PARTS_OF_MEMORY, 0), "other_proc": 100}}
+
+
+async def _auth_attempts(call: Call) -> object:
+    _check_name(call)
+    attempts = call.broker.vhosts.users.attempts
+    return [
+        {
+            "protocol": protocol,
+            "auth_attempts": attempts[protocol, True] + attempts[protocol, False],
+            "auth_attempts_failed": attempts[protocol, False],
+            "auth_attempts_succeeded": attempts[protocol, True],
+        }
+        for protocol in ("http", "amqp091")
+    ]
+
+
+async def _forget_auth_attempts(call: Call) -> Answer:
+    _check_name(call)
+    call.broker.vhosts.users.attempts.clear()
+    return NO_CONTENT
 
 
 async def _get_cluster_name(call: Call) -> object:
-    return {"name": cluster_name(call.broker)}
+    return {"name": call.broker.vhosts.cluster_name}
 
 
 async def _put_cluster_name(call: Call) -> Answer:
@@ -148,5 +193,7 @@ RESOURCES = [
     Resource("nodes", {"GET": _list}, MONITORING),
     Resource("nodes/{name}", {"GET": _get}, MONITORING),
     Resource("nodes/{name}/memory", {"GET": _memory}, MONITORING),
+    Resource("nodes/{name}/memory/relative", {"GET": _relative_memory}, MONITORING),
+    Resource("auth/attempts/{name}", {"GET": _auth_attempts, "DELETE": _forget_auth_attempts}, MONITORING, ADMINISTRATOR),
     Resource("cluster-name", {"GET": _get_cluster_name, "PUT": _put_cluster_name}, write_tag=ADMINISTRATOR),
 ]

@@ -9,7 +9,7 @@ from headrace import __version__
 from headrace.broker.clients import RABBITMQ_VERSION, node_name
 from headrace.http.management.call import ADMINISTRATOR, NO_CONTENT, Answer, Call, Resource
 from headrace.http.management.listing import columns, only
-from headrace.http.management.nodes import EXCHANGE_TYPES, cluster_name, contexts
+from headrace.http.management.nodes import EXCHANGE_TYPES, cluster_tags, contexts
 from headrace.http.management.statistics import lengths_of, vhost_counters, with_details
 
 
@@ -33,12 +33,13 @@ async def _overview(call: Call) -> object:
         "product_version": __version__,
         "product_name": "Headrace",
         "rabbitmq_version": RABBITMQ_VERSION,
-        "cluster_name": cluster_name(call.broker),
-        "cluster_tags": {},
+        "cluster_name": call.broker.vhosts.cluster_name,
+        "cluster_tags": cluster_tags(call.broker),
         "node_tags": {},
         "erlang_version": "",
         "erlang_full_version": f"none: Python {platform.python_version()}",
         "release_series_support_status": "supported",
+        "default_queue_type": "classic",
         "disable_stats": False,
         "enable_queue_totals": False,
         "message_stats": with_details(call.rates, ("overview", who), vhost_counters(vhosts, clients.published())),
@@ -69,8 +70,9 @@ async def _auth(call: Call) -> object:
     return {"oauth_enabled": False, "enable_uaa": False, "uaa_client_id": "", "uaa_location": ""}
 
 
-async def _nothing(call: Call) -> object:
-    return []
+async def _extensions(call: Call) -> object:
+    """What RabbitMQ's web page loads: tools take an empty list for a plugin that is not there."""
+    return [{"javascript": "dispatcher.js"}]
 
 
 async def _accepted(call: Call) -> Answer:
@@ -83,11 +85,8 @@ async def _version(call: Call) -> object:
 
 RESOURCES = [
     Resource("overview", {"GET": _overview}),
-    Resource("extensions", {"GET": _nothing}),
+    Resource("extensions", {"GET": _extensions}),
     Resource("auth", {"GET": _auth}, public=True),
     Resource("version", {"GET": _version}),
-    Resource("feature-flags", {"GET": _nothing}, ADMINISTRATOR),
-    Resource("deprecated-features", {"GET": _nothing}, ADMINISTRATOR),
-    Resource("deprecated-features/used", {"GET": _nothing}, ADMINISTRATOR),
     Resource("rebalance/queues", {"POST": _accepted}, ADMINISTRATOR),
 ]

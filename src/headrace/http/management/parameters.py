@@ -1,18 +1,25 @@
-"""/api/parameters and /api/global-parameters: values that are kept for whoever asks; none has an effect here.
+"""/api/parameters and /api/global-parameters: values that are kept for whoever asks. Only limits of virtual hosts do something.
 
-Operator policies are parameters too, of the component `operator_policy`: they are shown, and set where policies are.
+Of components that plugins of RabbitMQ bring what these can't do without is asked for, so that whoever writes such a definition
+learns of a mistake here as well. Operator policies are parameters too, of the component `operator_policy`: they are shown, and
+set where policies are.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
+from headrace.broker.exchanges.values import printed
 from headrace.broker.vhosts.definitions_json import OPERATOR_POLICY, policy_entry
+from headrace.broker.vhosts.hosts import LIMITS
 from headrace.http.management.call import ADMINISTRATOR, CREATED, NO_CONTENT, POLICYMAKER, Answer, Call, Resource
 from headrace.http.management.errors import bad_request, missing
+from headrace.http.management.limits import check_vhost_limits
 from headrace.http.management.listing import listed
 
-CLUSTER_NAME = "cluster_name"
+_CLUSTER_ID = "internal_cluster_id"
+_REQUIRED = {"federation-upstream": ("uri",), "shovel": ("src-uri", "dest-uri")}
 
 
 def _rows(call: Call) -> list[dict[str, Any]]:
@@ -45,11 +52,28 @@ async def _get(call: Call) -> object:
 
 
 async def _put(call: Call) -> Answer:
-    vhost, body = call.vhost(), call.body()
+    vhost, body = call.vhost_to_write(), call.body()
     body.require("value")
     if call["component"] == OPERATOR_POLICY:
         raise bad_request("operator policies are set at /api/operator-policies")
+    try:
+        _check(call["component"], call["name"], body.get("value"))
+    except ValueError as error:
+        raise bad_request(f"Validation failed\n\n{error}\n") from None
     return await _set(call, call["component"], vhost.name, body.get("value"))
+
+
+def _check(component: str, name: str, value: object) -> None:
+    if component == LIMITS or component in _REQUIRED:
+        if not isinstance(value, Mapping):
+            raise ValueError(f"{name} not a list {printed(value)}")
+        if component == LIMITS:
+            check_vhost_limits(value)
+        for key in _REQUIRED.get(component, ()):
+            if key not in value:
+                raise ValueError(f'Key "{key}" not found in {name}')
+            if not isinstance(value[key], str | list):
+                raise ValueError(f"{key} should be list, actually was {printed(value[key])}")
 
 
 async def _delete(call: Call) -> Answer:
@@ -75,8 +99,10 @@ async def _unset(call: Call, component: str, vhost: str | None) -> Answer:
 
 
 def _global(call: Call) -> list[dict[str, Any]]:
-    parameters = call.broker.vhosts.parameters.items()
-    return [{"name": name, "value": value} for (_, vhost, name), value in parameters if vhost is None]
+    """The id of the cluster is there from the beginning, unless definitions brought one along."""
+    found: dict[str, object] = {_CLUSTER_ID: f"rabbitmq-cluster-id-{call.broker.cluster_id}"}
+    found |= {name: value for (_, vhost, name), value in call.broker.vhosts.parameters.items() if vhost is None}
+    return [{"name": name, "value": value} for name, value in sorted(found.items())]
 
 
 async def _list_global(call: Call) -> object:

@@ -23,6 +23,7 @@ class _Sort:
             for policy in sorted(vhost.policies.all(), key=lambda policy: policy.name)
             if policy.operator == self._operator
         ]
+        found.sort(key=lambda policy: policy.priority)
         return await listed(call.query, found, policy_entry, lambda policy: policy.name)
 
     def _named(self, call: Call) -> Policy:
@@ -35,7 +36,7 @@ class _Sort:
         return policy_entry(self._named(call))
 
     async def put(self, call: Call) -> Answer:
-        vhost, body = call.vhost(), call.body()
+        vhost, body = call.vhost_to_write(), call.body()
         body.require("pattern", "definition")
         there = vhost.policies.get(call["name"], operator=self._operator)
         try:
@@ -60,15 +61,15 @@ class _Sort:
         return NO_CONTENT
 
 
-def _resources(path: str, sort: _Sort, write_tag: str) -> list[Resource]:
+def _resources(path: str, sort: _Sort, tag: str) -> list[Resource]:
+    """Lists are for everybody, each by its name for those who may change it."""
     return [
         Resource(path, {"GET": sort.list}, MANAGEMENT),
         Resource(f"{path}/{{vhost}}", {"GET": sort.list}, MANAGEMENT),
         Resource(
             f"{path}/{{vhost}}/{{name}}",
             {"GET": sort.get, "PUT": sort.put, "DELETE": sort.delete},
-            MANAGEMENT,
-            write_tag,
+            tag,
         ),
     ]
 

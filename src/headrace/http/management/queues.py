@@ -71,12 +71,39 @@ def queue_row(call: Call, vhost: VirtualHost, queue: AnyQueue) -> dict[str, Any]
         "exclusive_consumer_tag": next((each.tag for each in queue.consumers if each.exclusive), None),
         "message_bytes": ready_bytes,
         "message_bytes_ready": ready_bytes,
-        "messages_persistent": queue.message_count if queue.durable else 0,
+        **_kept(queue, ready_bytes),
+        **dict.fromkeys(("consumer_capacity", "consumer_utilisation"), _capacity(queue)),
         "operator_policy": operator.name if operator is not None else None,
         "single_active_consumer_tag": active.tag if active is not None else None,
         **queue_stats(call.rates, queue),
     }
     return row
+
+
+def _kept(queue: AnyQueue, ready_bytes: int) -> dict[str, int]:
+    """What is in files is not in memory, and the other way round."""
+    if queue.durable:
+        persistent, ready, unacked, size = queue.message_count, 0, 0, ready_bytes
+    else:
+        persistent, ready, unacked, size = 0, queue.ready_count, queue.unacked_count, 0
+    return {
+        "messages_persistent": persistent,
+        "messages_ram": ready + unacked,
+        "messages_ready_ram": ready,
+        "messages_unacknowledged_ram": unacked,
+        "message_bytes_persistent": size,
+        "message_bytes_ram": ready_bytes - size,
+    }
+
+
+def _capacity(queue: AnyQueue) -> float:
+    """Whether consumers take messages as they come, at this moment: 1, or 0 when something waits for them. RabbitMQ says in
+    which part of the time they did."""
+    consumers = list(queue.consumers)
+    if not consumers:
+        return 0
+    waits = queue.kind != "stream" and queue.ready_count > 0 and not any(each.room() > 0 for each in consumers)
+    return 0.0 if waits else 1.0
 
 
 def _sorted(vhosts: Iterable[VirtualHost]) -> list[tuple[VirtualHost, AnyQueue]]:
@@ -106,11 +133,12 @@ async def _declare(call: Call) -> Answer:
     vhost, name, body = call.vhost_to_use(), call["name"], call.body()
     check_queue_access(call.user, "configure", name, vhost.name)
     there = name in vhost.queues
+    arguments = body.table("arguments")
     vhost.declare_queue(
         name,
-        durable=body.flag("durable", True),
+        durable=body.flag("durable", arguments.get("x-queue-type") in ("quorum", "stream")),  # which can't be anything else
         auto_delete=body.flag("auto_delete"),
-        arguments=body.table("arguments"),
+        arguments=arguments,
     )
     await call.durable()
     return NO_CONTENT if there else CREATED
@@ -147,6 +175,7 @@ async def _act(call: Call) -> Answer:
 
 RESOURCES = [
     Resource("queues", {"GET": _list}),
+    Resource("queues/detailed", {"GET": _list}),  # which is what the others are, too
     Resource("queues/{vhost}", {"GET": _list}),
     Resource("queues/{vhost}/{name}", {"GET": _get, "PUT": _declare, "DELETE": _delete}),
     Resource("queues/{vhost}/{name}/contents", {"DELETE": _purge}),

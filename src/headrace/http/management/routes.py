@@ -12,12 +12,14 @@ from headrace.http.management import (
     consumers,
     definitions,
     exchanges,
+    features,
     health_checks,
     limits,
     messages,
     nodes,
     overview,
     parameters,
+    plugins,
     policies,
     queues,
     users,
@@ -45,6 +47,8 @@ _RESOURCES = (
     parameters,
     limits,
     definitions,
+    features,
+    plugins,
 )
 
 

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import binascii
 from base64 import b64decode
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from headrace.broker.vhosts.definitions_json import permission_entries, topic_permission_entries, user_entry
 from headrace.broker.vhosts.policy_checks import InvalidPolicy, check_pattern
 from headrace.broker.vhosts.users import HASHES, SHA256, Permissions, TopicPermissions, User
+from headrace.http.management.bodies import Body
 from headrace.http.management.call import ADMINISTRATOR, CREATED, NO_CONTENT, Answer, Call, Resource
 from headrace.http.management.errors import bad_request, missing
 from headrace.http.management.listing import listed
 from headrace.http.management.vhosts import MAX_NAME_BYTES, tags_of
-
-if TYPE_CHECKING:
-    from headrace.http.management.bodies import Body
 
 
 def _sorted(users: Iterable[User]) -> list[User]:
@@ -62,16 +60,32 @@ async def _put_user(call: Call) -> Answer:
     name, body = call["user"], call.body()
     if not name or len(name.encode("utf-8", "surrogateescape")) > MAX_NAME_BYTES:
         raise bad_request("user names have 1 to 255 bytes")
+    tags = body.get("tags")
     if "tags" not in body.values:
-        raise bad_request("tags_not_present")
+        if "administrator" not in body.values:
+            raise bad_request("tags_not_present")
+        tags = [ADMINISTRATOR] if body.flag("administrator") else []  # as it was said before there were tags
     known = call.broker.vhosts.users.get(name) or User(name)
     password_hash, algorithm = _password(call, body)
-    user = replace(known, password_hash=password_hash, hashing_algorithm=algorithm, tags=tags_of(body.get("tags")))
+    permissions = {**known.permissions, **_permissions_in(call, body)}
+    user = replace(known, permissions=permissions, password_hash=password_hash, hashing_algorithm=algorithm, tags=tags_of(tags))
     return await _put(call, user)
+
+
+def _permissions_in(call: Call, body: Body) -> dict[str, Permissions]:
+    """Those that come with a user, by virtual host."""
+    given = body.get("permissions", {})
+    if not isinstance(given, Mapping) or not all(isinstance(each, Mapping) for each in given.values()):
+        raise bad_request("permissions should be a JSON object")
+    if any(call.broker.vhosts.get(vhost) is None for vhost in given):
+        raise bad_request("vhost_or_user_not_found")
+    return {vhost: Permissions(*_checked(Body(each), "configure", "write", "read")) for vhost, each in given.items()}
 
 
 def _password(call: Call, body: Body) -> tuple[str, str]:
     """Neither a password nor a hash: a user who can't log in with one."""
+    if "password" in body.values and "password_hash" in body.values:
+        raise bad_request("both_password_and_password_hash_are_provided")
     algorithm = body.text("hashing_algorithm", SHA256)
     if algorithm not in HASHES:
         raise bad_request(f"unknown hashing_algorithm {algorithm}")
@@ -81,8 +95,12 @@ def _password(call: Call, body: Body) -> tuple[str, str]:
     try:
         b64decode(password_hash, validate=True)
     except (binascii.Error, ValueError):
-        raise bad_request("not_base64") from None
+        raise bad_request(["not_base64", password_hash]) from None
     return password_hash, algorithm
+
+
+async def _hash_password(call: Call) -> object:
+    return {"ok": call.broker.vhosts.users.hashed(call["password"])}
 
 
 async def _delete(call: Call) -> Answer:
@@ -124,7 +142,7 @@ def _checked(body: Body, *names: str) -> list[str]:
 
 def _entries(call: Call, entries: Any) -> list[dict[str, object]]:
     users = [_named(call)] if "user" in call.parts else _sorted(call.broker.vhosts.users)
-    return [entry for user in users for entry in entries(user)]
+    return sorted((entry for user in users for entry in entries(user)), key=lambda entry: (entry["vhost"], entry["user"]))
 
 
 async def _permissions(call: Call) -> object:
@@ -171,8 +189,13 @@ async def _topic_permissions(call: Call) -> object:
 
 
 async def _get_topic_permissions(call: Call) -> object:
-    vhost = call.vhost().name
-    found = [entry for entry in topic_permission_entries(_named(call)) if entry["vhost"] == vhost]
+    """For all exchanges, or for the one that the path names."""
+    vhost, exchange = call.vhost().name, call.parts.get("exchange")
+    found = [
+        entry
+        for entry in topic_permission_entries(_named(call))
+        if entry["vhost"] == vhost and exchange in (None, entry["exchange"])
+    ]
     if not found:
         raise missing()
     return found
@@ -195,6 +218,9 @@ async def _delete_topic_permissions(call: Call) -> Answer:
     if vhost not in user.topic_permissions:
         raise missing()
     left = {name: topics for name, topics in user.topic_permissions.items() if name != vhost}
+    if "exchange" in call.parts:
+        others = tuple(each for each in user.topic_permissions[vhost] if each.exchange != call["exchange"])
+        left |= {vhost: others} if others else {}
     await _put(call, replace(user, topic_permissions=left))
     return NO_CONTENT
 
@@ -214,4 +240,6 @@ RESOURCES = [
     Resource("permissions/{vhost}/{user}", _ONE, ADMINISTRATOR),
     Resource("topic-permissions", {"GET": _topic_permissions}, ADMINISTRATOR),
     Resource("topic-permissions/{vhost}/{user}", _TOPIC, ADMINISTRATOR),
+    Resource("topic-permissions/{vhost}/{user}/{exchange}", _TOPIC, ADMINISTRATOR),
+    Resource("auth/hash_password/{password}", {"GET": _hash_password}),
 ]

@@ -9,7 +9,7 @@ from headrace.broker.clients import node_name
 from headrace.broker.vhosts.definitions_json import permission_entries, topic_permission_entries, vhost_entry
 from headrace.broker.vhosts.users import Permissions
 from headrace.http.management.call import ADMINISTRATOR, CREATED, NO_CONTENT, Answer, Call, Resource
-from headrace.http.management.errors import bad_request, missing
+from headrace.http.management.errors import ApiError, bad_request
 from headrace.http.management.listing import columns, listed, only
 from headrace.http.management.statistics import lengths_of, vhost_counters, with_details
 
@@ -35,8 +35,8 @@ def _row(call: Call, vhost: VirtualHost, seen: _Traffic) -> dict[str, Any]:
     counted = {"recv_oct": received, "send_oct": sent, **lengths_of(vhost.queues.values())}
     return {
         **vhost_entry(vhost),
-        "default_queue_type": vhost.default_queue_type or "undefined",
-        "tracing": False,
+        "tracing": vhost.tracing,
+        "protected_from_deletion": vhost.protected,
         "cluster_state": {node_name(): "running"},
         **with_details(call.rates, ("vhost", vhost.name), counted),
         "message_stats": with_details(call.rates, ("vhost stats", vhost.name), vhost_counters([vhost], seen.published)),
@@ -61,7 +61,11 @@ async def _put(call: Call) -> Answer:
     there = vhosts.get(name)
     kind = body.get("default_queue_type", body.get("defaultqueuetype"))
     kind = None if kind in (None, "", "undefined") else str(kind)
+    tracing = body.flag("tracing", there is not None and there.tracing)
     vhosts.create(name, description=body.text("description"), tags=tags_of(body.get("tags")), default_queue_type=kind)
+    found = vhosts.get(name)
+    assert found is not None
+    found.tracing = tracing
     if there is None:
         vhosts.put_user(replace(call.user, permissions={**call.user.permissions, name: Permissions()}))
     await call.durable()
@@ -77,12 +81,28 @@ def tags_of(value: object) -> tuple[str, ...]:
 
 
 async def _delete(call: Call) -> Answer:
-    if call.broker.vhosts.get(call["vhost"]) is None:
-        raise missing()
-    call.broker.vhosts.delete(call["vhost"])
+    vhost = call.vhost()
+    if vhost.protected:
+        text = f"Refusing to delete virtual host '{vhost.name}' because it is protected from deletion"
+        raise ApiError(412, "precondition_failed", text)
+    call.broker.vhosts.delete(vhost.name)
     for facts in call.broker.clients.connections():
         if facts.vhost == call["vhost"]:
             call.broker.clients.close(facts.name, f"vhost '{facts.vhost}' is deleted")
+    await call.durable()
+    return NO_CONTENT
+
+
+async def _protect(call: Call) -> Answer:
+    return await _set_protected(call, protected=True)
+
+
+async def _unprotect(call: Call) -> Answer:
+    return await _set_protected(call, protected=False)
+
+
+async def _set_protected(call: Call, *, protected: bool) -> Answer:
+    call.broker.vhosts.protect(call.vhost().name, protected)
     await call.durable()
     return NO_CONTENT
 
@@ -111,7 +131,8 @@ async def _start(call: Call) -> Answer:
 
 RESOURCES = [
     Resource("vhosts", {"GET": _list}),
-    Resource("vhosts/{vhost}", {"GET": _get, "PUT": _put, "DELETE": _delete}, write_tag=ADMINISTRATOR),
+    Resource("vhosts/{vhost}", {"GET": _get, "PUT": _put, "DELETE": _delete}, ADMINISTRATOR),
+    Resource("vhosts/{vhost}/deletion/protection", {"POST": _protect, "DELETE": _unprotect}, ADMINISTRATOR),
     Resource("vhosts/{vhost}/permissions", {"GET": _permissions}, ADMINISTRATOR),
     Resource("vhosts/{vhost}/topic-permissions", {"GET": _topic_permissions}, ADMINISTRATOR),
     Resource("vhosts/{vhost}/start/{node}", {"POST": _start}, ADMINISTRATOR),
