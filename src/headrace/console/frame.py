@@ -23,6 +23,7 @@ from starlette.responses import RedirectResponse, Response
 
 from headrace.console import keys, look
 from headrace.console.access import NOBODY, Access, Server, ServerError, part
+from headrace.console.parts.asking import complain
 from headrace.console.parts.states import show_error
 from headrace.console.polling import Polls
 from headrace.console.sessions import Sessions
@@ -108,10 +109,11 @@ class View:
 
     async def change(self, work: Awaitable[Any], done: str = "") -> bool:
         """Does something that changes the server, and tells what came of it. Whether it was done."""
+        complain("")
         try:
             await work
         except ServerError as error:
-            ui.notify(str(error), type="negative", multi_line=True, close_button="OK", timeout=0)
+            complain(str(error))
             return False
         if done:
             ui.notify(done, type="positive")
@@ -224,8 +226,7 @@ def _register(console: Console, page: Page) -> None:
 
 def _failed(error: Exception) -> None:
     """What somebody clicked has failed, and nothing else has said so."""
-    text = str(error) if isinstance(error, ServerError) else f"The console failed: {type(error).__name__}, see its log"
-    ui.notify(text, type="negative", multi_line=True, close_button="OK", timeout=0)
+    complain(str(error) if isinstance(error, ServerError) else f"The console failed: {type(error).__name__}, see its log")
 
 
 def _show_error(view: View, error: Exception) -> None:

@@ -107,7 +107,7 @@ def _ask_new(view: View, kinesis: KinesisAccess, listing: Listing) -> None:
                 dialog.close()
                 await listing.refresh()
 
-        answers(dialog, "Create", make)
+        answers(dialog, "Create", make, needs=(name,))
 
 
 PAGES = [Page("/streams", "Kinesis streams", streams, icon="water", group="Streams")]

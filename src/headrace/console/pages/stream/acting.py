@@ -12,7 +12,7 @@ from headrace.console.frame import View
 from headrace.console.kinesis_access import KinesisAccess
 from headrace.console.pages.stream import lineage
 from headrace.console.pages.streams import MODES
-from headrace.console.parts.asking import a_dialog, answers, ask_name
+from headrace.console.parts.asking import Dialog, a_dialog, answers, ask_name, complain
 
 
 class Acts:
@@ -52,7 +52,7 @@ class Acts:
             async def split() -> bool:
                 shard = next((one for one in self.shards if one["ShardId"] == which.value), None)
                 if shard is None:
-                    ui.notify("Choose a shard", type="warning")
+                    complain("Choose a shard")
                     return False
                 key = middle(shard, float(where.value or 50))
                 wanted = {"ShardToSplit": which.value, "NewStartingHashKey": str(key)}
@@ -125,7 +125,7 @@ def _percent(shard: dict[str, Any]) -> str:
     return f"{first:.1f} to {last:.1f} %"
 
 
-def _finish(dialog: ui.dialog, label: str, do: Callable[[], Awaitable[bool]]) -> None:
+def _finish(dialog: Dialog, label: str, do: Callable[[], Awaitable[bool]]) -> None:
     async def done() -> None:
         if await do():
             dialog.close()

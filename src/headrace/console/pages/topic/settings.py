@@ -34,7 +34,7 @@ async def build(tab: TopicTab) -> None:
         ui.label("A setting that the topic does not set is that of the server, and then the default.").classes("headrace-soft")
         ui.space()
         sought = ui.input("Name or meaning contains", value=tab.view.query.get("filter", ""), on_change=narrow)
-        sought.props("dense outlined clearable debounce=300")
+        sought.props("dense outlined clearable debounce=300").classes("w-full sm:w-72")
     rows = ui.column().classes("w-full gap-0")
     await load()
 
