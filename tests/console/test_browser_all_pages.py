@@ -108,7 +108,7 @@ def test_the_overview_moves_by_itself(server: HeadraceServer, browser: Any) -> N
     with a_page(browser, server) as page:
         shown(page, "/")
         until(page, lambda: "Takes writes" in page.inner_text("body"), "the first answer")
-        for protocol in ("kafka", "amqp", "kinesis"):
+        for protocol in ("Kafka", "AMQP", "Kinesis"):
             until(page, lambda: requests_of(page, protocol) > 0, protocol)  # noqa: B023
         before = page.inner_text("body")
         until(page, lambda: page.inner_text("body") != before, "something to change")

@@ -119,6 +119,18 @@ def test_a_route_is_made_tried_paused_and_deleted_by_typing_its_name(page: Any, 
     assert v1.ask("GET", f"/v1/routes/{name}").status == 404
 
 
+def test_the_group_of_a_route_is_called_a_route_and_no_group_without_members(page: Any, v1: V1, name: str) -> None:
+    v1.publish(name, {"total": 1})
+    body = {"topic": name, "destination": {"type": "topic", "topic": f"{name}-copy"}}
+    assert v1.ask("PUT", f"/v1/routes/{name}", body).status == 201
+    for path in (f"/groups?filter={name}", f"/topics/{name}?tab=consumers"):
+        page.goto(path)
+        row = page.locator("tbody tr", has_text=f"headrace.route.{name}")
+        row.wait_for()
+        assert "route" in row.locator("td").nth(1).inner_text()
+        assert "Empty" not in row.inner_text()
+
+
 def test_a_webhook_shows_what_was_sent_and_sends_it_again(page: Any, v1: V1, name: str, endpoint: Endpoint) -> None:
     v1.publish(name, {"note": HOSTILE})
     destination = {"type": "webhook", "url": endpoint.url, "first_pause_s": 3600}
@@ -195,6 +207,16 @@ def test_a_setting_is_found_changed_and_taken_back(page: Any, v1: V1) -> None:
     button(page, "Change log.retention.ms").click()
     page.get_by_role("button", name="Take the change back").click()
     page.get_by_text("changed since").wait_for(state="detached")
+
+
+def test_settings_that_do_nothing_here_are_shown_when_they_are_asked_for(page: Any) -> None:
+    page.goto("/settings")
+    page.get_by_text("auto.create.topics.enable", exact=True).wait_for()
+    assert page.get_by_text("no effect here").count() == 0
+    page.get_by_role("switch", name="Without effect here, too").click()
+    page.get_by_text("no effect here").first.wait_for()
+    page.goto("/settings?filter=num.io.threads")
+    page.get_by_text("no effect here").wait_for()
 
 
 def test_health_shows_the_log_and_gives_a_support_bundle(page: Any) -> None:

@@ -178,6 +178,21 @@ def test_what_is_not_there_says_so_and_leads_to_the_list(page: Any) -> None:
     page.wait_for_url("**/topics")
 
 
+@pytest.mark.parametrize("path", ["/queues/%2F/never-made", "/streams/never-made", "/groups/never-made"])
+def test_whatever_is_not_there_is_named(page: Any, path: str) -> None:
+    at(page, path)
+    page.get_by_role("heading", name="Not found").wait_for()
+    page.get_by_text("“never-made” is not here: it was deleted, or never made").wait_for()
+
+
+def test_an_address_that_leads_nowhere_has_the_navigation(page: Any) -> None:
+    at(page, "/no-such-thing/at-all")
+    page.get_by_role("heading", name="There is no such page").wait_for()
+    page.get_by_text("Nothing is at /no-such-thing/at-all.").wait_for()
+    page.get_by_role("navigation", name="Pages").get_by_role("link", name="Topics").click()
+    page.wait_for_url("**/topics")
+
+
 def test_a_topic_that_is_deleted_while_it_is_shown_is_told(page: Any, server: HeadraceServer) -> None:
     v1 = V1(server)
     assert v1.ask("POST", "/v1/topics", {"name": "short-lived"}).status == 201

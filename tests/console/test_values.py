@@ -11,7 +11,7 @@ from headrace.console.pages.topic.produce import WrongInput, event_of
 from headrace.console.pages.topic.record import place_of
 from headrace.console.pages.topic.saved import kept_filters
 from headrace.console.pages.topic.settings import meaning
-from headrace.console.parts.values import as_format, one_line, visible
+from headrace.console.parts.values import as_format, one_line, prose, visible
 
 
 @pytest.mark.parametrize(
@@ -113,3 +113,8 @@ def test_units_of_settings() -> None:
     assert meaning("compression.gzip.level", "-1") == ""
     assert meaning("flush.messages", str(2**63 - 1)) == "never"
     assert meaning("cleanup.policy", "delete") == ""
+
+
+def test_words_that_are_typed_are_quoted_as_in_a_text() -> None:
+    assert prose("`delete` drops, `compact` keeps") == "‘delete’ drops, ‘compact’ keeps"
+    assert prose("one ` alone") == "one ` alone"

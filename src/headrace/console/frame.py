@@ -31,6 +31,7 @@ from headrace.console.sessions import Sessions
 logger = logging.getLogger("headrace.console")
 
 Build = Callable[["View"], Awaitable[None]]
+Show = Callable[[Request], Awaitable[Response | None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,11 +196,23 @@ def login_path(parts: Sequence[str], query: Mapping[str, str]) -> str:
 def register(console: Console) -> None:
     """Makes all pages known to NiceGUI."""
     for page in console.pages:
-        _register(console, page)
+        ui.page(page.path, title=f"{page.title} · Headrace", response_timeout=30)(_shown(console, page))
     ui.page("/login", title="Log in · Headrace")(_login_page(console))
 
 
-def _register(console: Console, page: Page) -> None:
+def no_page(console: Console) -> Show:
+    """What is shown at an address that leads nowhere: with the navigation, as every page."""
+
+    async def build(view: View) -> None:
+        view.title("There is no such page")
+        ui.label(f"Nothing is at /{'/'.join(view.parts)}.").classes("break-all")
+        ui.label("The navigation leads to all pages, and the search finds what has a name.").classes("headrace-soft")
+        ui.link("To the overview", "/")
+
+    return _shown(console, Page("", "There is no such page", build))
+
+
+def _shown(console: Console, page: Page) -> Show:
     async def show(request: Request) -> Response | None:
         browser = str(app.storage.browser["id"])
         access = await console.sessions.access(browser)
@@ -221,7 +234,7 @@ def _register(console: Console, page: Page) -> None:
                 _show_error(view, error)
         return None
 
-    ui.page(page.path, title=f"{page.title} · Headrace", response_timeout=30)(show)
+    return show
 
 
 def _failed(error: Exception) -> None:
@@ -232,7 +245,7 @@ def _failed(error: Exception) -> None:
 def _show_error(view: View, error: Exception) -> None:
     if not view.titled:
         view.title(view.parts[-1] if view.back else view.page.title, back=view.back)
-    show_error(error, back=view.back, there=view.answers)
+    show_error(error, name=view.parts[-1] if view.back else "", back=view.back, there=view.answers)
 
 
 def _frame(console: Console, view: View, browser: str) -> ui.column:

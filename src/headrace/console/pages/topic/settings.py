@@ -9,7 +9,7 @@ from nicegui import ui
 from headrace.console.access import ServerError
 from headrace.console.pages.topic.tab import TopicTab
 from headrace.console.parts.asking import a_dialog
-from headrace.console.parts.values import duration_text, size_text
+from headrace.console.parts.values import duration_text, prose, size_text
 
 _SOURCES = {"topic": "set for this topic", "server": "set for the server", "default": "default"}
 _NEVER = 2**63 - 1
@@ -61,7 +61,7 @@ def _row(tab: TopicTab, setting: dict[str, Any], changed: Any) -> None:
         row.props["data-words"] = f"{setting['name']} {setting['doc']}".lower()
         with ui.column().classes("gap-0 grow min-w-0"):
             ui.label(setting["name"]).classes("font-mono break-all")
-            ui.label(setting["doc"]).classes("text-sm headrace-soft")
+            ui.label(prose(setting["doc"])).classes("text-sm headrace-soft")
         with ui.column().classes("gap-0 items-end min-w-[12ch] max-w-[45%]"):
             ui.label(value).classes("font-mono break-all" + ("" if setting["source"] == "default" else " font-bold"))
             where = _SOURCES.get(setting["source"], setting["source"])
@@ -91,7 +91,7 @@ def _ask(tab: TopicTab, setting: dict[str, Any], changed: Any) -> None:
             await changed()
 
     with a_dialog(name, classes="w-[32rem]") as dialog:
-        ui.label(setting["doc"]).classes("headrace-soft")
+        ui.label(prose(setting["doc"])).classes("headrace-soft")
         value: Any
         if setting["type"] == "boolean":
             value = ui.select(["true", "false"], label="Value", value=setting["value"], on_change=check)
