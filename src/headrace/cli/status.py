@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 from headrace.cli.managing import Every, ManagedSession, Watch, again_and_again, printable
@@ -10,6 +11,8 @@ from headrace.client.server import ServerClient
 
 PROTOCOLS = ("PROTOCOL", "ADDRESS", "CONNECTIONS", "REQUESTS/S", "IN/S", "OUT/S")
 _SHOWN_GROUPS = 5
+RATES_S = 1.1  # the server takes a sample once a second at most
+_RATES = ("bytes_in_per_s", "bytes_out_per_s", "requests_per_s")
 
 
 def server_of(session: ManagedSession) -> ServerClient:
@@ -19,15 +22,29 @@ def server_of(session: ManagedSession) -> ServerClient:
 def status(session: ManagedSession, watch: Watch = False, every: Every = 2.0) -> None:
     """Show how the server is: traffic, lag, storage, and what needs attention."""
     with server_of(session) as server:
+        looks = 0
 
         def show() -> None:
-            overview = server.get("/overview")
+            nonlocal looks
+            overview = server.get("/overview") if looks else with_rates(server)
+            looks += 1
             if session.json:
                 session.emit(overview)
             else:
                 _print(session, server.address, overview)
 
         again_and_again(session, show, watch=watch, every=every)
+
+
+def with_rates(server: ServerClient) -> dict[str, Any]:
+    """Rates are those since the server was looked at last: where nobody has of late, they are 0, whatever goes on."""
+    overview: dict[str, Any] = server.get("/overview")
+    protocols = overview["protocols"].values()
+    was_used = any(each["bytes_in"] or each["bytes_out"] for each in protocols)
+    if was_used and not any(each[rate] for each in protocols for rate in _RATES):
+        time.sleep(RATES_S)
+        overview = server.get("/overview")
+    return overview
 
 
 def _print(session: ManagedSession, address: str, overview: dict[str, Any]) -> None:

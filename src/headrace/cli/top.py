@@ -19,7 +19,7 @@ import typer
 
 from headrace.cli.managing import ManagedSession, printable
 from headrace.cli.session import human_bytes
-from headrace.cli.status import PROTOCOLS, headline, protocol_rows, reader, server_of
+from headrace.cli.status import PROTOCOLS, RATES_S, headline, protocol_rows, reader, server_of
 from headrace.client.management import ManagementError
 
 if TYPE_CHECKING:
@@ -77,9 +77,13 @@ def top(
 
 
 def _once(session: ManagedSession, server: ServerClient) -> None:
-    look = take(server, session)
+    """Two looks: one alone has no rates."""
+    before = take(server, session)
+    time.sleep(RATES_S)
+    look = take(server, session).since(before)
     if session.json:
-        session.emit({"overview": look.overview, "topics": look.topics, "queues": look.queues})
+        topics = [{**topic, "records_per_s": look.rates[topic["name"]]} for topic in look.topics]
+        session.emit({"overview": look.overview, "topics": topics, "queues": look.queues})
         return
     from rich.console import Console
 
