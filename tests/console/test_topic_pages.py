@@ -119,7 +119,7 @@ def test_what_is_produced_is_shown_with_its_key_headers_and_every_protocol(page:
     page.get_by_label("Value", exact=True).fill('{"amount": 5')
     page.get_by_text("Not JSON: Expecting ',' delimiter in line 1, column 13").wait_for()
     page.get_by_label("Value", exact=True).fill('{"amount": 5}')
-    page.get_by_label("Headers, one on each line").fill("source: atm\nsource: web")
+    page.get_by_label("Headers").fill("source: atm\nsource: web")
     page.get_by_label("Partition (empty").fill("1")
     page.get_by_role("button", name="Send").click()
     page.get_by_text("Stored in partition 1 at offset 0").wait_for()

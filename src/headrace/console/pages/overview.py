@@ -63,15 +63,15 @@ async def overview(view: View) -> None:
             came = TimeChart("In, by protocol", "bytes/s")
         with ui.card().classes("w-full"):
             went = TimeChart("Out, by protocol", "bytes/s")
-    with ui.element("div").classes("grid grid-cols-1 lg:grid-cols-2 gap-4 w-full items-start"):
-        protocols = table(_PROTOCOLS, key="protocol", title="Protocols")
+    with ui.element("div").classes("grid grid-cols-1 xl:grid-cols-5 gap-4 w-full items-start"):
+        protocols = table(_PROTOCOLS, key="protocol", title="Protocols").classes("xl:col-span-3")
         behind = table(
             (("group", "Group", "left"), ("lag", "Records behind", "right")),
             key="group",
             title="Groups that are furthest behind",
             go=view.go,
-        )
-        nobody = ui.label("No group reads anything yet").classes("headrace-soft p-4")
+        ).classes("xl:col-span-2")
+        nobody = ui.label("No group reads anything yet").classes("headrace-soft p-4 xl:col-span-2")
 
     async def refresh() -> None:
         said = await view.access.get("/v1/overview")
