@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import uuid
 from collections.abc import Iterator
+from contextlib import closing
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from io import BytesIO
 from pathlib import Path
@@ -183,6 +184,26 @@ def test_a_stream_is_drawn_split_and_read(page: Any, server: HeadraceServer, nam
     page.get_by_role("cell", name=HOSTILE).wait_for()
     page.get_by_text("The shard is closed, and this is its end.").wait_for()
     kinesis.close()
+
+
+def test_a_longer_retention_of_a_stream_is_a_click_and_a_shorter_one_wants_its_name(
+    page: Any, server: HeadraceServer, name: str
+) -> None:
+    with closing(Kinesis(server.kinesis, Credentials("any", "thing"))) as kinesis:
+        kinesis.create_stream(name, shards=1)
+    page.goto(f"/streams/{name}")
+    for hours, typed in ((72, False), (48, True)):
+        button(page, "Retention").click()
+        in_dialog(page, "Hours").fill(str(hours))
+        dialog = page.locator(".q-dialog")
+        if typed:
+            in_dialog(page, f"Type {name} to confirm").wait_for()
+            dialog.get_by_role("button", name="Change").click()
+            dialog.get_by_text(f"Type {name} first").wait_for()
+            in_dialog(page, f"Type {name} to confirm").fill(name)
+        dialog.get_by_role("button", name="Change").click()
+        page.get_by_text(f"Records are kept for {hours} h").wait_for()
+        page.get_by_text(f"{hours // 24} d", exact=True).wait_for()
 
 
 def test_storage_lists_topics_and_the_segments_of_one(page: Any, v1: V1, name: str) -> None:

@@ -108,6 +108,10 @@ def test_a_setting_is_explained_checked_while_it_is_typed_and_changed(page: Any,
     value.fill("60000")
     wait_until(lambda: dialog(page).get_by_role("button", name="Save").is_enabled(), timeout_s=10)
     dialog(page).get_by_role("button", name="Save").click()
+    dialog(page).get_by_text(f"Type {topic} first").wait_for()  # for that deletes records
+    assert v1.get(f"/v1/topics/{topic}")["config"].get("retention.ms", {"source": ""})["source"] != "topic"
+    dialog(page).get_by_label(f"Type {topic} to confirm").fill(topic)
+    dialog(page).get_by_role("button", name="Save").click()
     page.get_by_text("60 s · set for this topic").wait_for()
     assert v1.get(f"/v1/topics/{topic}")["config"]["retention.ms"] == {"value": "60000", "source": "topic"}
 

@@ -91,6 +91,26 @@ def answers(
         ui.button(label, icon=icon, on_click=asked).props("no-caps")
 
 
+class NameTyped:
+    """In a dialog whose answer may destroy something, or not: when it would, what it would, and the name of it to be typed."""
+
+    def __init__(self, name: str, consequence: str) -> None:
+        self._name = name
+        with ui.column().classes("w-full gap-1") as self._box:
+            ui.label(consequence).classes("text-negative")
+            self._field = ui.input(f"Type {name} to confirm").classes("w-full").props("autocomplete=off")
+        self._box.visible = False
+
+    def ask(self, needed: bool) -> None:
+        self._box.visible = needed
+
+    def given(self) -> bool:
+        """Or not needed. If it is missing, that is said."""
+        given = not self._box.visible or self._field.value == self._name
+        complain("" if given else f"Type {self._name} first")
+        return given
+
+
 def ask_name(
     what: str, name: str, do: Callable[[], Awaitable[object]], *, consequence: str = "", button: str = "Delete"
 ) -> Dialog:
