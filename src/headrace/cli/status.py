@@ -66,14 +66,23 @@ def headline(address: str, overview: dict[str, Any]) -> list[str]:
     totals, storage, health = overview["totals"], overview["storage"], overview["health"]
     state = "takes writes" if health["ready"] else f"refuses writes: {printable(str(health['reason']))}"
     free = storage["usable_bytes"] / max(1, storage["total_bytes"])
+    topics, partitions, groups, records = (
+        _counted(totals[name], noun)
+        for name, noun in (("topics", "topic"), ("partitions", "partition"), ("groups", "group"), ("lag", "record"))
+    )
+    queues, messages, exchanges, streams, routes = (
+        _counted(totals[f"{noun}s"], noun) for noun in ("queue", "message", "exchange", "stream", "route")
+    )
     return [
         f"{address}  Headrace {printable(overview['version'])}, up {duration(overview['uptime_s'])}, {state}",
-        f"{totals['topics']:,} topics, {totals['partitions']:,} partitions, {totals['groups']:,} groups, "
-        f"{totals['lag']:,} records behind",
-        f"{totals['queues']:,} queues with {totals['messages']:,} messages, {totals['exchanges']:,} exchanges, "
-        f"{totals['streams']:,} streams, {totals['routes']:,} routes",
+        f"{topics}, {partitions}, {groups}, {records} behind",
+        f"{queues} with {messages}, {exchanges}, {streams}, {routes}",
         f"{human_bytes(storage['log_bytes'])} in {printable(storage['path'])}, {free:.0%} of the disk free",
     ]
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def reader(group: dict[str, Any]) -> str:
