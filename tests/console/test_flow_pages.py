@@ -260,6 +260,20 @@ def test_the_audit_trail_tells_who_made_a_topic(page: Any, v1: V1, name: str) ->
     page.get_by_text("nothing like that", exact=False).wait_for()
 
 
+def test_an_audit_trail_that_is_off_says_so(page: Any, v1: V1) -> None:
+    setting = "headrace.audit.enable"
+    page.goto("/audit")
+    page.get_by_role("link", name="Topic headrace.audit").wait_for()
+    assert page.get_by_role("link", name=f"{setting} is false").count() == 0
+    assert v1.ask("PATCH", "/v1/settings", {"settings": {setting: False}}).status == 200
+    try:
+        page.goto("/audit")
+        page.get_by_role("link", name=f"{setting} is false").click()
+        page.get_by_role("button", name=f"Change {setting}").wait_for()
+    finally:
+        assert v1.ask("PATCH", "/v1/settings", {"settings": {setting: None}}).status == 200
+
+
 def test_the_search_box_finds_everything_with_a_name(page: Any, v1: V1, server: HeadraceServer, name: str) -> None:
     v1.publish(name, "x")
     assert v1.ask("PUT", f"/v1/vhosts/%2F/queues/{name}-queue", {}).status in (201, 204)
