@@ -37,7 +37,13 @@ def test_an_empty_server_says_what_to_do_first_until_somebody_has(page: Any, v1:
     shown = page.inner_text("body")
     for protocol in ("kafka", "amqp", "kinesis", "http"):
         assert shown.count(listeners[protocol]) >= 2  # in its lines of code, and in the table of protocols
+    page.goto("/topics")
+    none_yet = page.get_by_text("None yet but the server's own")
+    none_yet.wait_for()
     assert v1.ask("POST", "/v1/topics", {"name": "orders"}).status == 201
+    none_yet.wait_for(state="hidden")
+    page.goto("/")
+    page.get_by_text("Takes writes").wait_for()
     heading.wait_for(state="hidden")
 
 

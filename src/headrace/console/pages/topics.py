@@ -10,6 +10,7 @@ from headrace.console.access import Params, part
 from headrace.console.frame import Page, View
 from headrace.console.parts.asking import a_dialog, answers
 from headrace.console.parts.listing import Column, Listing, Row
+from headrace.console.parts.states import show_empty
 from headrace.console.parts.values import count_text, size_text
 
 LIMIT = 50
@@ -41,11 +42,13 @@ async def topics(view: View) -> None:
             "sizes": "true",
         }
         said = await view.access.get("/v1/topics", params)
+        is_all = not pattern and after is None and said["next"] is None
+        none_yet.visible = is_all and all(topic["internal"] for topic in said["topics"])
         return [_row(topic) for topic in said["topics"]], said["next"]
 
-    listing = Listing(
-        view, _COLUMNS, fetch, filter_label="Name contains", empty="No topics", hint="headrace topic create orders"
-    )
+    listing = Listing(view, _COLUMNS, fetch, filter_label="Name contains", empty="No topics")
+    none_yet = show_empty("None yet but the server's own", "headrace topic create orders")
+    none_yet.visible = False
     if not view.read_only:
         with listing.bar:
             ui.button("New topic", icon="add", on_click=lambda: _ask_new(view, listing))
