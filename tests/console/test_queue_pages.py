@@ -178,6 +178,10 @@ def test_a_dead_letter_of_a_route_is_delivered_again_with_one_click(page: Any, v
     page.get_by_role("button", name="Retry 0-1").click()
     page.get_by_text("1 record on the way again").wait_for()
     wait_until(lambda: ready(v1, "late-queue") == 1)
+    page.get_by_role("button", name="Retry all").click()
+    dialog(page).get_by_role("button", name="Retry all").click()
+    page.get_by_text("2 of about 2 records on the way again").wait_for()
+    wait_until(lambda: ready(v1, "late-queue") == 3)
 
 
 def test_any_name_has_its_page_and_no_name_has_a_word_about_it(page: Any, v1: V1) -> None:
