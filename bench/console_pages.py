@@ -1,10 +1,11 @@
 """Somebody with the console open on many pages at once, without a browser: `python -m bench.console_pages FOLDER URL PATH …`.
 
 Each page is fetched as a browser would, and then its WebSocket is kept open, read and acknowledged (NiceGUI's messages over
-Socket.IO 5, Engine.IO 4), so that the console polls the server for it and sends what has changed. Nothing is drawn: drawing
-happens on the machine of whoever looks, and so would the reading. So that reading costs the server as little as if it were
-there, what comes waits in the kernel until the page has its turn, every `LOOK_S`, and this program gives way to the server,
-whose data is in the folder, as the console does. A connection that breaks is made again, as a browser does.
+Socket.IO 5, Engine.IO 4), so that the console polls the server for it and sends what has changed. The first page has the focus;
+the others can be seen as well, as on so many screens, and say that the focus is elsewhere, as a browser does. Nothing is drawn:
+drawing happens on the machine of whoever looks, and so would the reading. So that reading costs the server as little as if it
+were there, what comes waits in the kernel until the page has its turn, every `LOOK_S`, and this program gives way to the
+server, whose data is in the folder, as the console does. A connection that breaks is made again, as a browser does.
 
 When all pages are open it prints a JSON object, and keeps them open until its standard input ends; then it prints another one
 with what came.
@@ -34,13 +35,15 @@ from websockets.protocol import State
 from websockets.uri import parse_uri
 
 from headrace.console.giving_way import give_way
+from headrace.console.polling import EVENT, Seen
 
-LOOK_S = 2.0
+LOOK_S = 1.0  # and pings are answered so late: with two slices in which the console is stopped, still within its patience
 ACKNOWLEDGED_S = 3.0  # as NiceGUI's own script does
 READY_S = 30.0
 MOST_BYTES = 16 * 1024 * 1024
 WAITING_BYTES = 4 * 1024 * 1024  # in the kernel
 _CLIENT = re.compile(r"'client_id': '([0-9a-f-]{36})'")
+_LISTENER = re.compile(rf'"listener_id":"([0-9a-f-]{{36}})","type":"{EVENT}"')
 _NUMBER = re.compile(rb'"_id":(\d+)\}\]$')
 
 
@@ -51,26 +54,28 @@ class Came:
     broken: int = 0  # connections
 
 
-def fetched(url: str) -> str:
-    """The client that the console has made for this page."""
+def fetched(url: str) -> tuple[str, str]:
+    """The client that the console has made for this page, and who listens to how the page is seen."""
     with urllib.request.urlopen(url, timeout=READY_S) as answer:
-        found = _CLIENT.search(answer.read().decode())
-    if found is None:
+        page = answer.read().decode()
+    client, listener = _CLIENT.search(page), _LISTENER.search(page)
+    if client is None or listener is None:
         raise SystemExit(f"{url} is no page of the console")
-    return found.group(1)
+    return client.group(1), listener.group(1)
 
 
 class OpenPage:
-    def __init__(self, url: str, path: str, came: Came) -> None:
+    def __init__(self, url: str, path: str, seen: Seen, came: Came) -> None:
         self._url = url
         self._path = path
+        self._seen = seen
         self._came = came
         self._open()
 
     def _open(self) -> None:
         url = self._url
         self._next = 0  # the number of the next message
-        self._client = fetched(url + self._path)
+        self._client, self._listener = fetched(url + self._path)
         self._acknowledged_s = time.monotonic()
         self._begun = b""  # of a message in parts
         self.connected = False
@@ -132,6 +137,8 @@ class OpenPage:
             self._text(b"40")
         elif message.startswith(b"40"):
             self.connected = True
+            said = {"id": 0, "client_id": self._client, "listener_id": self._listener, "args": [json.dumps(self._seen.value)]}
+            self._say(["event", said])
         elif message.startswith(b"44"):  # the console has forgotten the page
             self._protocol.receive_eof()
         elif message == b"2":  # a ping
@@ -169,7 +176,7 @@ def keep_open(url: str, paths: list[str]) -> None:
     came = Came()
     pages: list[OpenPage] = []
     for path in paths:
-        pages.append(OpenPage(url, path, came))
+        pages.append(OpenPage(url, path, Seen.ASIDE if pages else Seen.FOCUSED, came))
         deadline_s = time.monotonic() + READY_S
         while not pages[-1].connected:
             if time.monotonic() > deadline_s:

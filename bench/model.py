@@ -25,6 +25,7 @@ class Mode(Enum):
     HEADRACE = "Headrace, fsync"
     HEADRACE_FLUSH = "Headrace, flush"
     HEADRACE_PURE = "Headrace, pure Python"
+    HEADRACE_AWAKE = "Headrace, staying awake"
     KAFKA = "Kafka"
     KAFKA_SYNCED = "Kafka, flush.messages=1"
     RABBITMQ = "RabbitMQ"

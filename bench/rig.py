@@ -41,6 +41,9 @@ class Load:
     client_cpu_share: float  # of one core
 
 
+OPTIONS: Mapping[Mode, Sequence[str]] = {Mode.HEADRACE_AWAKE: ("--set", "headrace.amqp.stay.awake.ms=10")}
+
+
 def start(
     mode: Mode,
     folder: Path,
@@ -61,7 +64,7 @@ def start(
             durability="flush" if mode is Mode.HEADRACE_FLUSH else "fsync",
             port=port if protocol == "kafka" else 0,
             wait=wait,
-            arguments=[*arguments, *(["--amqp", f"127.0.0.1:{port}"] if protocol == "amqp" else [])],
+            arguments=[*arguments, *(["--amqp", f"127.0.0.1:{port}"] if protocol == "amqp" else []), *OPTIONS.get(mode, ())],
             environment={"HEADRACE_PURE": "1"} if mode is Mode.HEADRACE_PURE else {},
         )
         if not wait and protocol == "amqp":

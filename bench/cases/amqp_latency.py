@@ -46,4 +46,14 @@ CASES = (
         measure=measure,
         rows=rows(),
     ),
+    Case(
+        name="amqp-latency-awake",
+        title="AMQP: latency with a server that stays awake",
+        about="As above, Headrace with `headrace.amqp.stay.awake.ms=10`: it polls between messages in place of sleeping.",
+        protocol="amqp",
+        ours=Mode.HEADRACE_AWAKE,
+        theirs=Mode.RABBITMQ,
+        measure=measure,
+        rows=rows(),
+    ),
 )

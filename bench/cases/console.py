@@ -221,7 +221,7 @@ def every_page(rig: Rig, console: str) -> Iterator[None]:
             yield
             process.stdin.close()
             said = json.loads(process.stdout.readline())
-            if said["failed"] or not said["messages"]:
+            if said["failed"] or said["broken"] or not said["messages"]:  # to open one again costs more than to have it open
                 raise LoadError(f"pages of the console did not stay open: {said}")
         finally:
             process.kill()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -161,6 +162,26 @@ def test_a_list_that_changes_leaves_the_focus_where_it_is(page: Any, server: Hea
         assert page.evaluate(FOCUSED) == "stays"
     page.keyboard.press("Enter")
     page.wait_for_url("**/topics/stays")
+
+
+def test_a_page_tells_when_it_loses_the_focus_and_looks_at_once_when_it_has_it_again(page: Any, server: HeadraceServer) -> None:
+    said: list[str] = []
+    page.on("websocket", lambda socket: socket.on("framesent", lambda frame: said.append(str(frame))))
+    at(page, "/topics")
+    page.evaluate("() => { document.hasFocus = () => false; window.dispatchEvent(new Event('blur')); }")
+    wait_until(page, lambda: any("aside" in each for each in said))
+    assert V1(server).ask("POST", "/v1/topics", {"name": "made-meanwhile"}).status == 201
+    page.evaluate("() => { delete document.hasFocus; window.dispatchEvent(new Event('focus')); }")
+    wait_until(page, lambda: any("focused" in each for each in said))
+    page.get_by_role("link", name="made-meanwhile").wait_for()
+
+
+def wait_until(page: Any, there: Callable[[], bool]) -> None:
+    """The browser's events come while it is asked something."""
+    deadline_s = time.monotonic() + 30
+    while not there():
+        assert time.monotonic() < deadline_s
+        page.evaluate("() => new Promise(requestAnimationFrame)")
 
 
 def test_a_filter_that_nothing_matches_is_told_and_taken_away(page: Any, server: HeadraceServer) -> None:

@@ -13,7 +13,7 @@ import pytest
 pytest.importorskip("nicegui", reason="NiceGUI is not installed")
 
 from headrace.console import polling
-from headrace.console.polling import APART_S, LEAST_S, SLOWEST, SLOWEST_S, Polls
+from headrace.console.polling import APART_S, ASIDE_APART_S, LEAST_S, SLOWEST, SLOWEST_S, Pace, Polls, Seen
 from headrace.console.sharing import LOOKING, Look
 
 
@@ -130,12 +130,12 @@ def test_in_a_hidden_tab_nothing_is_looked_at_until_it_is_seen_again(timers: lis
         polls.every(1.0, watched.refresh)
         polls.every(1.0, gone.refresh)
         await polls.first()
-        await polls.shown(False)
+        await polls.now(Seen.HIDDEN)
         for timer in timers:
             await timer.tick()
         timers[1].is_deleted = True
         assert len(watched.looks) == 1
-        await polls.shown(True)
+        await polls.now(Seen.ASIDE)
         assert (len(watched.looks), len(gone.looks)) == (2, 1)
         await timers[0].tick()
         assert len(watched.looks) == 3
@@ -172,22 +172,31 @@ def test_looks_do_not_take_each_other_for_their_own(timers: list[Timer]) -> None
         for _ in range(3):
             polls.every(1.0, refresh)
         await polls.first()
-        await polls.shown(True)
+        await polls.now(Seen.HIDDEN)
+        await polls.now(Seen.FOCUSED)
         assert seen == [True] * 6
 
     asyncio.run(run())
 
 
+class Waits:
+    """In place of sleeping: how long somebody would have."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.seconds: list[float] = []
+        self.let_others = asyncio.sleep
+        paces = {Seen.FOCUSED: Pace(APART_S), Seen.ASIDE: Pace(ASIDE_APART_S)}
+        monkeypatch.setattr(polling, "_PACES", paces)
+        monkeypatch.setattr(polling, "time", SimpleNamespace(monotonic=lambda: 100.0))
+        monkeypatch.setattr(asyncio, "sleep", self._sleep)
+
+    async def _sleep(self, seconds: float) -> None:
+        self.seconds.append(seconds)
+        await self.let_others(0)
+
+
 def test_looks_that_are_due_at_once_begin_one_after_the_other(timers: list[Timer], monkeypatch: pytest.MonkeyPatch) -> None:
-    waited: list[float] = []
-    let_others = asyncio.sleep
-
-    async def sleep(seconds: float) -> None:
-        waited.append(seconds)
-        await let_others(0)
-
-    monkeypatch.setattr(polling, "_PACE", polling.Pace())
-    monkeypatch.setattr(polling, "time", SimpleNamespace(monotonic=lambda: 100.0))
+    waits = Waits(monkeypatch)
     begun = 0
 
     async def refresh() -> None:
@@ -199,12 +208,44 @@ def test_looks_that_are_due_at_once_begin_one_after_the_other(timers: list[Timer
         for page in pages:
             page.every(5.0, refresh)
         ticks = [asyncio.create_task(timer.tick()) for timer in timers]
-        await let_others(0)
+        await waits.let_others(0)
         assert begun == 1
-        pages[2].hidden = True  # while it waits for its turn
+        pages[2].seen = Seen.HIDDEN  # while it waits for its turn
         await asyncio.gather(*ticks)
 
-    monkeypatch.setattr(asyncio, "sleep", sleep)
     asyncio.run(run())
-    assert waited == pytest.approx([APART_S, 2 * APART_S, 3 * APART_S])
+    assert waits.seconds == pytest.approx([APART_S, 2 * APART_S, 3 * APART_S])
     assert begun == 3
+
+
+def test_pages_without_the_focus_take_turns_behind_those_that_have_it(
+    timers: list[Timer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits = Waits(monkeypatch)
+    looked: list[str] = []
+
+    def page(name: str) -> Polls:
+        async def refresh() -> None:
+            looked.append(name)
+
+        polls = Polls()
+        polls.every(5.0, refresh)
+        return polls
+
+    async def run() -> None:
+        first, second, worked_in = page("first"), page("second"), page("worked in")
+        for aside in (first, second):
+            await aside.told("aside")
+        assert not looked, "to lose the focus is no reason to look"
+        await asyncio.gather(*(timer.tick() for timer in timers))
+        assert looked == ["first", "worked in", "second"]
+        await second.told("focused")
+        assert looked[3:] == ["second"], "somebody has come to it, and sees what is so now"
+        await second.told("focused")
+        await worked_in.told("nonsense")
+        await worked_in.told(["focused"])
+        assert len(looked) == 4
+        assert worked_in.seen is Seen.FOCUSED
+
+    asyncio.run(run())
+    assert waits.seconds == pytest.approx([ASIDE_APART_S])

@@ -132,6 +132,8 @@ class AmqpConnection(asyncio.BufferedProtocol):
         self.heartbeat.heard = True
         self.received_bytes += nbytes
         self._take(self._shared[:end])
+        if self.listener.wakefulness is not None:
+            self.listener.wakefulness.heard()
         if nbytes == READ_BYTES:  # the event loop would read it again and again before the others
             self.gate.hold(Hold.TURN)
             asyncio.get_running_loop().call_soon(self.gate.release, Hold.TURN)

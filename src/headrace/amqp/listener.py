@@ -26,6 +26,7 @@ from headrace.sockets import bound_socket
 
 if TYPE_CHECKING:
     from headrace.amqp.connection import AmqpConnection
+    from headrace.amqp.wakefulness import Wakefulness
     from headrace.broker import Broker
 
 logger = logging.getLogger("headrace.amqp")
@@ -40,6 +41,7 @@ CHANNEL_MAX = 2047
 HEARTBEAT_S = 60
 TICK_S = 0.5
 TIMEOUTS_EVERY_S = 10
+STAY_AWAKE_MS = "headrace.amqp.stay.awake.ms"
 
 
 class AmqpListener:
@@ -64,6 +66,7 @@ class AmqpListener:
         self.now = 0.0  # as of the last tick: exact enough for whoever counts in seconds
         self.port = 0
         self._looked_at = 0.0
+        self.wakefulness: Wakefulness | None = None
         self._server: asyncio.Server | None = None
         self._ticker: asyncio.TimerHandle | None = None
 
@@ -73,6 +76,11 @@ class AmqpListener:
         self._server = await loop.create_server(self._connection, sock=listening, backlog=BACKLOG)
         self.port = listening.getsockname()[1]
         self.now = loop.time()
+        stay_ms = self.broker.settings.get_int(STAY_AWAKE_MS)
+        if stay_ms:
+            from headrace.amqp.wakefulness import Wakefulness  # few want it
+
+            self.wakefulness = Wakefulness(stay_ms / 1000)
         self._ticker = loop.call_later(TICK_S, self._tick)
         return host, self.port
 

@@ -253,6 +253,11 @@ _EFFECTIVE = (
         "Fetch sessions that are remembered (KIP-227).",
     ),
     _def("telemetry.max.bytes", _INT, 1_048_576, at_least(1), "The most that a client may push of its metrics (KIP-714)."),
+    # -- AMQP
+    _def(
+        "headrace.amqp.stay.awake.ms", _INT, 0, between(0, 60_000),
+        "How long the server polls after the last bytes of an AMQP client in place of sleeping, which takes a processor.",
+    ),
     # -- HTTP: what /v1 lets in
     _def(
         "headrace.http.hosts", _LIST, (), None,

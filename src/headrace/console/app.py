@@ -44,7 +44,7 @@ PAGES = (
     "audit",
     "find",
 )  # files of `pages`, as in the navigation
-RECONNECT_S = 10.0
+RECONNECT_S = 15.0  # a page whose connection broke is still there for so long
 
 
 class PagePacket(Packet):  # type: ignore[misc]

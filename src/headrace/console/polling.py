@@ -5,9 +5,11 @@ without it, and is filled in when the server answers. Then each look is taken so
 time; while nothing changes, up to `SLOWEST` times as many or `SLOWEST_S`. In a tab that is hidden nothing is looked at, and at
 once when it is shown again. It ends with the page.
 
-All pages together begin a look of that kind every `APART_S` at most, however many are due at once: a burst of them would hold
-up whoever needs the machine. That is enough for five pages every two seconds; of more that are seen at the same time each is
-looked at less often.
+All pages together begin a look of that kind every so often at most, however many are due at once: a burst of them would hold
+up whoever needs the machine. Pages that have the focus, one for each person, have a line of their own: every `APART_S`, which
+is enough for five of them every two seconds. All others that can be seen, on another screen or behind the window that somebody
+works in, take turns every `ASIDE_APART_S`: one or two are as live as any, of thirty each is looked at once in a minute, and at
+once when it gets the focus. So what open pages cost the server has a bound that does not depend on their number.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable
+from enum import Enum
 
 from nicegui import ui
 
@@ -28,16 +31,31 @@ LEAST_S = 1.0
 SLOWEST, SLOWEST_S = 2.0, 6.0  # whichever is longer
 SLOWER = 1.25  # each time that nothing has changed
 APART_S = 0.4
+ASIDE_APART_S = 1.5
 
 Refresh = Callable[[], Awaitable[None]]
 
-_VISIBLE = "headrace-visible"
+
+class Seen(Enum):
+    """How a page is."""
+
+    FOCUSED = "focused"
+    ASIDE = "aside"  # it can be seen, and somebody works elsewhere
+    HIDDEN = "hidden"
+
+
+EVENT = "headraceSeen"
 _SCRIPT = """
 <script>
 if (!window.headraceSeen) {
-  window.headraceSeen = () => { try { emitEvent("headrace-visible", !document.hidden); } catch { /* not drawn yet */ } };
+  window.headraceSeen = () => {
+    const seen = document.hidden ? "hidden" : document.hasFocus() ? "focused" : "aside";
+    try { emitEvent("headraceSeen", seen); } catch { /* not drawn yet */ }
+  };
   document.addEventListener("visibilitychange", window.headraceSeen);
-  if (document.hidden) setTimeout(window.headraceSeen, 2000);
+  window.addEventListener("focus", window.headraceSeen);
+  window.addEventListener("blur", window.headraceSeen);
+  if (document.hidden || !document.hasFocus()) setTimeout(window.headraceSeen, 2000);
 }
 </script>
 """
@@ -49,20 +67,21 @@ def _tell(look: asyncio.Task[None]) -> None:
 
 
 class Pace:
-    """Of all pages."""
+    """Of all pages that are seen alike."""
 
-    def __init__(self) -> None:
+    def __init__(self, apart_s: float) -> None:
+        self._apart_s = apart_s
         self._next_s = 0.0
 
     async def turn(self) -> None:
         now_s = time.monotonic()
         at_s = max(now_s, self._next_s)
-        self._next_s = at_s + APART_S
+        self._next_s = at_s + self._apart_s
         if at_s > now_s:
             await asyncio.sleep(at_s - now_s)
 
 
-_PACE = Pace()
+_PACES = {Seen.FOCUSED: Pace(APART_S), Seen.ASIDE: Pace(ASIDE_APART_S)}
 
 
 class Polls:
@@ -73,12 +92,12 @@ class Polls:
         self.there = there
         self._all: list[_Poll] = []
         self._built = False
-        self.hidden = False
+        self.seen = Seen.FOCUSED  # somebody has just opened it
 
     def watch(self) -> None:
-        """Hears of the tab being hidden or shown."""
+        """Hears of the tab being hidden or shown, and of the focus."""
         ui.add_head_html(_SCRIPT)
-        ui.on(_VISIBLE, lambda event: self.shown(event.args in (True, [True])))
+        ui.on(EVENT, lambda event: self.told(event.args))
 
     def every(self, seconds: float, refresh: Refresh) -> ui.timer:
         poll = _Poll(self, max(LEAST_S, seconds), refresh, immediate=self._built)
@@ -98,10 +117,14 @@ class Polls:
         for look in done:
             look.result()
 
-    async def shown(self, visible: bool) -> None:
-        """The tab was hidden, or is seen again."""
-        self.hidden = not visible
-        if visible:
+    async def told(self, seen: object) -> None:
+        """By the page, whatever it says."""
+        if seen in [each.value for each in Seen]:
+            await self.now(Seen(seen))
+
+    async def now(self, seen: Seen) -> None:
+        before, self.seen = self.seen, seen
+        if before is not seen and (before is Seen.HIDDEN or seen is Seen.FOCUSED):  # somebody looks
             await asyncio.gather(*(each.look() for each in self._all if not each.timer.is_deleted))
 
 
@@ -137,8 +160,9 @@ class _Poll:
         self.timer.interval = min(self.timer.interval * SLOWER, longest) if same else self._seconds
 
     async def _tick(self) -> None:
-        if self._polls.hidden or not self._polls.there():
+        pace = _PACES.get(self._polls.seen)
+        if pace is None or not self._polls.there():
             return
-        await _PACE.turn()
-        if not self._polls.hidden:
+        await pace.turn()
+        if self._polls.seen is not Seen.HIDDEN:
             await self.look()
