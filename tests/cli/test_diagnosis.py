@@ -144,6 +144,17 @@ def test_a_group_that_loses_nothing_is_left_in_peace(metrics: list[Any]) -> None
     assert told(seen(metrics=metrics)) == []
 
 
+@pytest.mark.parametrize(
+    "meant",
+    [
+        {"streams": {("/", "q")}},
+        {"dead_letters": {"queues": [{"vhost": "/", "queue": "q", "messages": 0}], "topics": []}},
+    ],
+)
+def test_a_stream_and_a_queue_of_dead_letters_need_no_consumer(meant: dict[str, Any]) -> None:
+    assert told(seen(metrics=[("headrace_queue_messages_ready", {"vhost": "/", "queue": "q"}, 5000.0)], **meant)) == []
+
+
 def test_the_worst_comes_first_and_many_of_a_kind_are_counted() -> None:
     groups = [{"group": f"g{number}", "lag": 1, "members": 0} for number in range(MOST_OF_A_KIND + 5)]
     found = told(seen(groups=groups, routes=[{"name": "r", "state": "disabled", "error": None}]))

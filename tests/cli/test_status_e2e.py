@@ -18,6 +18,7 @@ import pytest
 
 from headrace import __version__
 from headrace.cli import doctor
+from headrace.spark.runner.feeding import BackgroundFeed
 from headrace.testing import wait_until
 
 
@@ -61,11 +62,27 @@ def test_status_is_the_overview_as_text_and_as_json(cli: Any, busy: tuple[str, s
     assert told["listeners"]["kafka"] in kafka
 
 
+@pytest.mark.parametrize("command", ["status", "top"])
+def test_who_looks_first_sees_rates_too(cli: Any, headrace_shared_server: Any, command: str) -> None:
+    """The server's rates are those since the look before, and here there was none."""
+    feed = BackgroundFeed(headrace_shared_server.kafka, "shop", 50.0)
+    try:
+        wait_until(lambda: feed.sent > 20, timeout_s=30, what="events of the shop")
+        told = cli(command, "--json").json
+        overview = told["overview"] if command == "top" else told
+        assert overview["protocols"]["kafka"]["bytes_in_per_s"] > 0
+        if command == "top":
+            assert any(topic["records_per_s"] > 0 for topic in told["topics"])
+    finally:
+        feed.close()
+
+
 def test_top_prints_once_where_nobody_watches(cli: Any, busy: tuple[str, str, str]) -> None:
     topic, _, queue = busy
     told = cli("top", "--json").json
     assert {each["name"]: each["records"] for each in told["topics"]}[topic] == 5
     assert {"vhost": "/", "name": queue, "messages": 1, "consumers": 0} in told["queues"]
+    assert all(each["records_per_s"] == 0 for each in told["topics"])  # nobody writes meanwhile
     text = cli("top").text
     for heading in ("PROTOCOL", "TOPIC", "RECORDS/S", "QUEUE", "CONSUMERS"):
         assert heading in text

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import uuid
 from collections.abc import Iterator
+from contextlib import closing
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from io import BytesIO
 from pathlib import Path
@@ -119,6 +120,18 @@ def test_a_route_is_made_tried_paused_and_deleted_by_typing_its_name(page: Any, 
     assert v1.ask("GET", f"/v1/routes/{name}").status == 404
 
 
+def test_the_group_of_a_route_is_called_a_route_and_no_group_without_members(page: Any, v1: V1, name: str) -> None:
+    v1.publish(name, {"total": 1})
+    body = {"topic": name, "destination": {"type": "topic", "topic": f"{name}-copy"}}
+    assert v1.ask("PUT", f"/v1/routes/{name}", body).status == 201
+    for path in (f"/groups?filter={name}", f"/topics/{name}?tab=consumers"):
+        page.goto(path)
+        row = page.locator("tbody tr", has_text=f"headrace.route.{name}")
+        row.wait_for()
+        assert "route" in row.locator("td").nth(1).inner_text()
+        assert "Empty" not in row.inner_text()
+
+
 def test_a_webhook_shows_what_was_sent_and_sends_it_again(page: Any, v1: V1, name: str, endpoint: Endpoint) -> None:
     v1.publish(name, {"note": HOSTILE})
     destination = {"type": "webhook", "url": endpoint.url, "first_pause_s": 3600}
@@ -173,6 +186,26 @@ def test_a_stream_is_drawn_split_and_read(page: Any, server: HeadraceServer, nam
     kinesis.close()
 
 
+def test_a_longer_retention_of_a_stream_is_a_click_and_a_shorter_one_wants_its_name(
+    page: Any, server: HeadraceServer, name: str
+) -> None:
+    with closing(Kinesis(server.kinesis, Credentials("any", "thing"))) as kinesis:
+        kinesis.create_stream(name, shards=1)
+    page.goto(f"/streams/{name}")
+    for hours, typed in ((72, False), (48, True)):
+        button(page, "Retention").click()
+        in_dialog(page, "Hours").fill(str(hours))
+        dialog = page.locator(".q-dialog")
+        if typed:
+            in_dialog(page, f"Type {name} to confirm").wait_for()
+            dialog.get_by_role("button", name="Change").click()
+            dialog.get_by_text(f"Type {name} first").wait_for()
+            in_dialog(page, f"Type {name} to confirm").fill(name)
+        dialog.get_by_role("button", name="Change").click()
+        page.get_by_text(f"Records are kept for {hours} h").wait_for()
+        page.get_by_text(f"{hours // 24} d", exact=True).wait_for()
+
+
 def test_storage_lists_topics_and_the_segments_of_one(page: Any, v1: V1, name: str) -> None:
     assert v1.ask("POST", "/v1/topics", {"name": name, "partitions": 2}).status == 201
     v1.publish(name, "x", partition=0)  # nothing was ever written to the other one
@@ -197,6 +230,16 @@ def test_a_setting_is_found_changed_and_taken_back(page: Any, v1: V1) -> None:
     page.get_by_text("changed since").wait_for(state="detached")
 
 
+def test_settings_that_do_nothing_here_are_shown_when_they_are_asked_for(page: Any) -> None:
+    page.goto("/settings")
+    page.get_by_text("auto.create.topics.enable", exact=True).wait_for()
+    assert page.get_by_text("no effect here").count() == 0
+    page.get_by_role("switch", name="Without effect here, too").click()
+    page.get_by_text("no effect here").first.wait_for()
+    page.goto("/settings?filter=num.io.threads")
+    page.get_by_text("no effect here").wait_for()
+
+
 def test_health_shows_the_log_and_gives_a_support_bundle(page: Any) -> None:
     page.goto("/health?level=debug")
     page.get_by_text("Takes writes").wait_for()
@@ -215,6 +258,20 @@ def test_the_audit_trail_tells_who_made_a_topic(page: Any, v1: V1, name: str) ->
     assert "guest" in row.first.inner_text()
     page.goto("/audit?filter=nobody-did-this")
     page.get_by_text("nothing like that", exact=False).wait_for()
+
+
+def test_an_audit_trail_that_is_off_says_so(page: Any, v1: V1) -> None:
+    setting = "headrace.audit.enable"
+    page.goto("/audit")
+    page.get_by_role("link", name="Topic headrace.audit").wait_for()
+    assert page.get_by_role("link", name=f"{setting} is false").count() == 0
+    assert v1.ask("PATCH", "/v1/settings", {"settings": {setting: False}}).status == 200
+    try:
+        page.goto("/audit")
+        page.get_by_role("link", name=f"{setting} is false").click()
+        page.get_by_role("button", name=f"Change {setting}").wait_for()
+    finally:
+        assert v1.ask("PATCH", "/v1/settings", {"settings": {setting: None}}).status == 200
 
 
 def test_the_search_box_finds_everything_with_a_name(page: Any, v1: V1, server: HeadraceServer, name: str) -> None:

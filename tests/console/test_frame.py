@@ -72,6 +72,43 @@ def test_a_dialog_takes_the_focus_does_what_enter_says_and_gives_the_focus_back(
     assert V1(server).ask("GET", "/v1/topics/by-keyboard").status == 200
 
 
+def test_what_is_wrong_with_an_answer_is_said_in_its_dialog_until_it_is_right(page: Any, server: HeadraceServer) -> None:
+    at(page, "/routes")
+    page.get_by_role("button", name="New route").click()
+    dialog = page.get_by_role("dialog", name="New route")
+    said = dialog.get_by_role("alert")
+    dialog.get_by_role("button", name="Create").click()
+    said.get_by_text("Name is missing").wait_for()
+    dialog.get_by_label("Name", exact=True).fill("large")
+    dialog.get_by_label("From topic").fill("from")
+    dialog.get_by_label("Name of the topic or exchange").fill("to")
+    dialog.get_by_label("Filter (CEL)").fill("value >")
+    dialog.get_by_role("button", name="Create").click()
+    said.get_by_text("line 1").wait_for()
+    dialog.get_by_label("Name", exact=True).fill("")
+    dialog.get_by_role("button", name="Create").click()
+    said.get_by_text("Name is missing").wait_for()
+    assert said.inner_text() == "Name is missing"
+    assert page.locator(".q-notification").count() == 0
+    assert V1(server).get("/v1/routes")["routes"] == []
+
+
+def test_what_is_refused_after_its_dialog_is_closed_is_still_told(page: Any, server: HeadraceServer) -> None:
+    assert V1(server).ask("POST", "/v1/topics", {"name": "goes-first"}).status == 201
+    at(page, "/topics/goes-first")
+    page.get_by_role("button", name="Delete").click()
+    page.get_by_label("Type the name to confirm").fill("goes-first")
+    assert V1(server).ask("DELETE", "/v1/topics/goes-first").status in (200, 204)
+    page.get_by_role("dialog").get_by_role("button", name="Delete").click()
+    told = page.locator(".q-notification").get_by_role("button", name="OK")
+    told.wait_for()
+    colours = "element => [getComputedStyle(element).color, getComputedStyle(element.closest('.q-notification')).color]"
+    button, text = told.evaluate(colours)
+    assert button == text  # on the same ground
+    told.click()
+    told.wait_for(state="hidden")
+
+
 def test_enter_deletes_only_when_the_name_was_typed(page: Any, server: HeadraceServer) -> None:
     v1 = V1(server)
     assert v1.ask("POST", "/v1/topics", {"name": "to-delete"}).status == 201
@@ -159,6 +196,21 @@ def test_what_is_not_there_says_so_and_leads_to_the_list(page: Any) -> None:
     at(page, "/topics/never-made")
     page.get_by_role("heading", name="Not found").wait_for()
     page.get_by_role("button", name="To the list").click()
+    page.wait_for_url("**/topics")
+
+
+@pytest.mark.parametrize("path", ["/queues/%2F/never-made", "/streams/never-made", "/groups/never-made"])
+def test_whatever_is_not_there_is_named(page: Any, path: str) -> None:
+    at(page, path)
+    page.get_by_role("heading", name="Not found").wait_for()
+    page.get_by_text("“never-made” is not here: it was deleted, or never made").wait_for()
+
+
+def test_an_address_that_leads_nowhere_has_the_navigation(page: Any) -> None:
+    at(page, "/no-such-thing/at-all")
+    page.get_by_role("heading", name="There is no such page").wait_for()
+    page.get_by_text("Nothing is at /no-such-thing/at-all.").wait_for()
+    page.get_by_role("navigation", name="Pages").get_by_role("link", name="Topics").click()
     page.wait_for_url("**/topics")
 
 

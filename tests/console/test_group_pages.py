@@ -89,7 +89,7 @@ def test_a_reset_of_all_topics_is_shown_before_it_is_done_and_can_be_taken_back(
     dialog(page).get_by_text("4 of 4 positions would change. Nothing is changed yet.").wait_for()
     assert positions(v1, "mover") == [4, 4, 4, 4]
     dialog(page).get_by_role("button", name="Apply").click()
-    dialog(page).get_by_text("Done: 4 positions are set.").wait_for()
+    dialog(page).get_by_text("Done: 4 positions set.").wait_for()
     assert positions(v1, "mover") == [1, 1, 1, 1]
     dialog(page).get_by_role("button", name="Undo").click()
     dialog(page).get_by_text("Taken back").wait_for()
@@ -106,7 +106,7 @@ def test_only_some_partitions_of_one_topic_are_moved(page: Any, v1: V1) -> None:
     dialog(page).get_by_role("button", name="Preview").click()
     dialog(page).get_by_text("1 of 1 positions would change. Nothing is changed yet.").wait_for()
     dialog(page).get_by_role("button", name="Apply").click()
-    dialog(page).get_by_text("Done: 1 positions are set.").wait_for()
+    dialog(page).get_by_text("Done: 1 position set.").wait_for()
     assert positions(v1, "partly") == [4, 4, 4, 0]
 
 

@@ -77,6 +77,13 @@ def test_what_kinesis_refuses_is_told_in_its_own_words() -> None:
     assert refused.value.status == 400
 
 
+def test_a_stream_that_is_not_there_is_not_found_as_anything_else_is() -> None:
+    said = Said.json(400, {"__type": "ResourceNotFoundException", "message": "no such stream"})
+    with pytest.raises(ServerError, match="no such stream") as missing:
+        called(lambda _: said, "DescribeStreamSummary", {})
+    assert missing.value.status == 404
+
+
 def test_read_only_asks_and_changes_nothing() -> None:
     seen = []
 

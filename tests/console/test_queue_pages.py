@@ -94,6 +94,25 @@ def test_a_queue_is_found_looked_into_moved_purged_and_deleted(page: Any, v1: V1
     wait_until(lambda: v1.ask("GET", f"{VHOST}/queues/short").status == 404)
 
 
+def test_messages_are_got_and_gone_only_when_the_name_was_typed(page: Any, v1: V1) -> None:
+    purge(v1, "orders", "mail", "dead")
+    publish(v1, "orders.new", b"first", b"second")
+    page.goto("/queues/%2F/orders")
+    page.get_by_role("button", name="Get …").click()
+    dialog(page).get_by_role("button", name="Get", exact=True).click()
+    dialog(page).get_by_text("first").first.wait_for()
+    assert ready(v1, "orders") == 2  # put back
+    dialog(page).get_by_label("Then they are").click()
+    page.get_by_role("option", name="acknowledged: gone").click()
+    dialog(page).get_by_label("Type orders to confirm").wait_for()
+    dialog(page).get_by_role("button", name="Get", exact=True).click()
+    dialog(page).get_by_text("Type orders first").wait_for()
+    assert ready(v1, "orders") == 2
+    dialog(page).get_by_label("Type orders to confirm").fill("orders")
+    dialog(page).get_by_role("button", name="Get", exact=True).click()
+    wait_until(lambda: ready(v1, "orders") == 1, what="the message to be gone")
+
+
 def test_a_trial_tells_where_a_message_goes_and_a_form_sends_one_there(page: Any, v1: V1) -> None:
     purge(v1, "orders", "mail")
     page.goto("/exchanges/%2F/shop")
@@ -159,6 +178,10 @@ def test_a_dead_letter_of_a_route_is_delivered_again_with_one_click(page: Any, v
     page.get_by_role("button", name="Retry 0-1").click()
     page.get_by_text("1 record on the way again").wait_for()
     wait_until(lambda: ready(v1, "late-queue") == 1)
+    page.get_by_role("button", name="Retry all").click()
+    dialog(page).get_by_role("button", name="Retry all").click()
+    page.get_by_text("2 of about 2 records on the way again").wait_for()
+    wait_until(lambda: ready(v1, "late-queue") == 3)
 
 
 def test_any_name_has_its_page_and_no_name_has_a_word_about_it(page: Any, v1: V1) -> None:

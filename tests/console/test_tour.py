@@ -53,7 +53,7 @@ class Step:
 
 
 STEPS = (
-    Step("overview", "/", says("Takes writes", "kafka", "amqp", "kinesis"), chart=True),
+    Step("overview", "/", says("Takes writes", "Kafka", "AMQP", "Kinesis"), chart=True),
     Step("messages", f"/topics/{TOPIC}?tab=messages", rows),
     Step("record", f"/topics/{TOPIC}?tab=messages&record=0:0", says("AMQP 0-9-1", "payload_bytes"), "Through every protocol"),
     Step("group", f"/groups/{GROUP}", says(TOPIC), chart=True),

@@ -10,8 +10,8 @@ from headrace.console.pages.group.reset import WrongTarget, chosen_of, exactly, 
 from headrace.console.pages.topic.produce import WrongInput, event_of
 from headrace.console.pages.topic.record import place_of
 from headrace.console.pages.topic.saved import kept_filters
-from headrace.console.pages.topic.settings import meaning
-from headrace.console.parts.values import as_format, one_line, visible
+from headrace.console.pages.topic.settings import loses, meaning
+from headrace.console.parts.values import as_format, one_line, prose, visible
 
 
 @pytest.mark.parametrize(
@@ -113,3 +113,27 @@ def test_units_of_settings() -> None:
     assert meaning("compression.gzip.level", "-1") == ""
     assert meaning("flush.messages", str(2**63 - 1)) == "never"
     assert meaning("cleanup.policy", "delete") == ""
+
+
+def test_words_that_are_typed_are_quoted_as_in_a_text() -> None:
+    assert prose("`delete` drops, `compact` keeps") == "‘delete’ drops, ‘compact’ keeps"
+    assert prose("one ` alone") == "one ` alone"
+
+
+@pytest.mark.parametrize(
+    ("name", "before", "after", "lost"),
+    [
+        ("retention.ms", "604800000", "60000", True),
+        ("retention.ms", "-1", "60000", True),
+        ("retention.ms", "60000", "604800000", False),
+        ("retention.ms", "60000", "-1", False),
+        ("retention.ms", "60000", "soon", False),  # which the server refuses
+        ("retention.bytes", "-1", "0", True),
+        ("retention.bytes", "-1", None, False),
+        ("cleanup.policy", "delete", "compact", True),
+        ("cleanup.policy", "delete", "delete", False),
+        ("max.message.bytes", "100", "10", False),
+    ],
+)
+def test_settings_that_delete_records_are_known(name: str, before: str, after: str | None, lost: bool) -> None:
+    assert loses(name, before, after) is lost

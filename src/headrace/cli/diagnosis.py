@@ -51,6 +51,7 @@ class Seen:
     routes: list[dict[str, Any]] = field(default_factory=list)
     dead_letters: dict[str, Any] = field(default_factory=dict)
     metrics: list[Series] = field(default_factory=list)
+    streams: set[tuple[str, str]] = field(default_factory=set)  # queues that are streams: virtual host and name
 
     def values(self, name: str) -> Iterator[tuple[dict[str, str], float]]:
         return ((labels, value) for which, labels, value in self.metrics if which == name)
@@ -214,10 +215,12 @@ def check_retention(seen: Seen) -> Iterator[Finding]:
 
 
 def check_queues(seen: Seen) -> Iterator[Finding]:
+    """A stream keeps its messages as a topic does, and dead letters wait for somebody: neither needs a consumer."""
     consumers = {(labels["vhost"], labels["queue"]): value for labels, value in seen.values("headrace_queue_consumers")}
+    meant = seen.streams | {(each["vhost"], each["queue"]) for each in seen.dead_letters.get("queues", ())}
     for labels, ready in seen.values("headrace_queue_messages_ready"):
         queue = labels["vhost"], labels["queue"]
-        if ready and queue[1] and not consumers.get(queue):
+        if ready and queue[1] and not consumers.get(queue) and queue not in meant:
             yield Finding(
                 "warning" if ready >= LONG_QUEUE else "info",
                 "queues",
@@ -232,7 +235,8 @@ def check_dead_letters(seen: Seen) -> Iterator[Finding]:
     for queue in seen.dead_letters.get("queues", ()):
         if queue["messages"]:
             what = f"queue '{queue['queue']}' of vhost '{queue['vhost']}' holds {queue['messages']:,} dead letters"
-            do = f"look with 'headrace queue peek {queue['queue']}', mend the cause, then 'headrace queue retry-dead'"
+            name = queue["queue"]
+            do = f"look with 'headrace queue peek {name}', mend the cause, then 'headrace queue retry-dead {name}'"
             yield Finding("warning", "dead letters", what, why, do)
     for topic in seen.dead_letters.get("topics", ()):
         if topic["records"]:

@@ -74,8 +74,14 @@ def look(session: ManagedSession, server: ServerClient, skipped: list[str]) -> S
     seen.groups = ask("groups", lambda: server.all("/groups?lag=true", "groups", MOST_LISTED), [])
     seen.routes = ask("routes", lambda: server.get("/routes")["routes"], [])
     seen.dead_letters = ask("dead letters", lambda: server.get("/dead-letters"), {})
+    seen.streams = ask("queues", lambda: _streams(session), set())
     seen.metrics = ask("metrics", lambda: list(server.metrics()), [])
     return seen
+
+
+def _streams(session: ManagedSession) -> set[tuple[str, str]]:
+    with session.api() as api:
+        return {(queue.vhost, queue.name) for queue in api.queues(None) if queue.kind == "stream"}
 
 
 def _anybody(session: ManagedSession) -> bool:

@@ -1,7 +1,7 @@
 """`headrace top`: a server, live, in a terminal. Ends with q or Ctrl-C; where the output is no terminal, it is printed once.
 
-Rates of topics are the differences between two looks at the ends of partitions. Bounds: `MOST_TOPICS` topics are looked at, and
-as many rows are shown as the terminal has room for.
+Rates of topics are the differences between two looks at the ends of partitions. What needs attention stands on top, so that it
+is seen in a small terminal, too. Bounds: `MOST_TOPICS` topics are looked at, and as many rows are shown as there is room for.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import typer
 
 from headrace.cli.managing import ManagedSession, printable
 from headrace.cli.session import human_bytes
-from headrace.cli.status import PROTOCOLS, headline, protocol_rows, reader, server_of
+from headrace.cli.status import PROTOCOLS, RATES_S, headline, protocol_rows, reader, server_of
 from headrace.client.management import ManagementError
 
 if TYPE_CHECKING:
@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from headrace.client.server import ServerClient
 
 MOST_TOPICS = 1000
-_FEWEST_ROWS = 3
+MOST_ATTENTION = 3
+_FEWEST_ROWS, _ROWS = 2, 10  # of topics, groups and queues; the second where there is no terminal
 _STYLES = {"error": "bold red", "warning": "yellow", "info": "dim"}
 
 
@@ -77,15 +78,19 @@ def top(
 
 
 def _once(session: ManagedSession, server: ServerClient) -> None:
-    look = take(server, session)
+    """Two looks: one alone has no rates."""
+    before = take(server, session)
+    time.sleep(RATES_S)
+    look = take(server, session).since(before)
     if session.json:
-        session.emit({"overview": look.overview, "topics": look.topics, "queues": look.queues})
+        topics = [{**topic, "records_per_s": look.rates[topic["name"]]} for topic in look.topics]
+        session.emit({"overview": look.overview, "topics": topics, "queues": look.queues})
         return
     from rich.console import Console
 
     console = Console(width=120, color_system=None, highlight=False)
     with console.capture() as captured:
-        console.print(drawn(server.address, look, rows=10, error=""))
+        console.print(drawn(server.address, look))
     session.say("\n".join(line.rstrip() for line in captured.get().splitlines()))
 
 
@@ -98,8 +103,7 @@ def _live(session: ManagedSession, server: ServerClient, every: float) -> None:
     error = ""
     with _keys() as pressed, Live(console=console, screen=True, auto_refresh=False) as live:
         while True:
-            rows = max(_FEWEST_ROWS, (console.height - 22) // 2)
-            live.update(drawn(server.address, look, rows, error), refresh=True)
+            live.update(drawn(server.address, look, error, height=console.height), refresh=True)
             if pressed(every) in ("q", "Q", "\x1b"):
                 return
             try:
@@ -136,44 +140,53 @@ def _nothing_pressed(seconds: float) -> str:
     return ""
 
 
-def drawn(address: str, look: Look, rows: int, error: str) -> RenderableType:
+def drawn(address: str, look: Look, error: str = "", *, height: int | None = None) -> RenderableType:
+    """Topics below all that is about the whole server, groups and queues side by side below them."""
     from rich.console import Group
+    from rich.table import Table
     from rich.text import Text
 
     overview = look.overview
-    parts: list[RenderableType] = [Text(line) for line in headline(address, overview)]
+    attention = overview["attention"][: MOST_ATTENTION if height is not None else None]
+    lines = [Text(line) for line in headline(address, overview)]
     if error:
-        parts.append(Text(printable(error), "bold red"))
-    parts += [Text(""), _table(PROTOCOLS, protocol_rows(overview)), Text("")]
-    busiest = sorted(look.topics, key=lambda topic: (-look.rates.get(topic["name"], 0.0), -topic["records"], topic["name"]))
-    parts.append(
-        _table(
-            ("TOPIC", "RECORDS/S", "RECORDS", "SIZE", "PARTITIONS"),
-            [
-                (
-                    topic["name"],
-                    f"{look.rates[topic['name']]:,.0f}" if topic["name"] in look.rates else "-",
-                    f"{topic['records']:,}",
-                    human_bytes(topic["size_bytes"]),
-                    topic["partitions"],
-                )
-                for topic in busiest[:rows]
-            ],
-        )
+        lines.append(Text(printable(error), "bold red"))
+    for item in attention:
+        text = f"{item['severity']:<8} {printable(item['text'])}"
+        lines.append(Text(text, _STYLES.get(item["severity"], ""), no_wrap=True, overflow="ellipsis"))
+    protocols = protocol_rows(overview)
+    used = len(lines) + len(protocols) + 6  # empty lines and headings
+    rows = _ROWS if height is None else max(_FEWEST_ROWS, (height - used) // 2)
+    below = Table.grid(padding=(0, 4, 0, 0))
+    below.add_row(
+        _table(("GROUP", "LAG", "MEMBERS"), _groups(look)[:rows]),
+        _table(("QUEUE", "MESSAGES", "CONSUMERS"), _queues(look)[:rows]),
     )
-    behind = [(reader(each), f"{each['lag']:,}", each["members"]) for each in overview["lag"][:rows]]
+    topics = _table(("TOPIC", "RECORDS/S", "RECORDS", "SIZE", "PARTITIONS"), _topics(look)[:rows])
+    return Group(*lines, Text(""), _table(PROTOCOLS, protocols), Text(""), topics, Text(""), below)
+
+
+def _topics(look: Look) -> list[Any]:
+    busiest = sorted(look.topics, key=lambda topic: (-look.rates.get(topic["name"], 0.0), -topic["records"], topic["name"]))
+    return [
+        (
+            topic["name"],
+            f"{look.rates[topic['name']]:,.0f}" if topic["name"] in look.rates else "-",
+            f"{topic['records']:,}",
+            human_bytes(topic["size_bytes"]),
+            topic["partitions"],
+        )
+        for topic in busiest
+    ]
+
+
+def _groups(look: Look) -> list[Any]:
+    return [(reader(each), f"{each['lag']:,}", each["members"]) for each in look.overview["lag"]]
+
+
+def _queues(look: Look) -> list[Any]:
     fullest = sorted(look.queues, key=lambda queue: (-queue["messages"], queue["vhost"], queue["name"]))
-    waiting = [(f"{queue['vhost']} {queue['name']}", f"{queue['messages']:,}", queue["consumers"]) for queue in fullest[:rows]]
-    for columns, found in ((("GROUP", "LAG", "MEMBERS"), behind), (("QUEUE", "MESSAGES", "CONSUMERS"), waiting)):
-        if found:
-            parts += [Text(""), _table(columns, found)]
-    if overview["attention"]:
-        parts.append(Text(""))
-        parts += [
-            Text(f"{item['severity']:<8} {printable(item['text'])}", _STYLES.get(item["severity"], ""))
-            for item in overview["attention"][:rows]
-        ]
-    return Group(*parts)
+    return [(f"{queue['vhost']} {queue['name']}", f"{queue['messages']:,}", queue["consumers"]) for queue in fullest]
 
 
 def _table(columns: tuple[str, ...], rows: list[Any]) -> RenderableType:

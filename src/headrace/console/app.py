@@ -14,7 +14,7 @@ from starlette.types import ASGIApp
 
 from headrace.console.access import Server
 from headrace.console.assets import Assets
-from headrace.console.frame import Console, Page, register
+from headrace.console.frame import Console, Page, no_page, register
 from headrace.console.look import FAVICON
 from headrace.console.security import Gate
 from headrace.console.sessions import Sessions
@@ -60,9 +60,11 @@ class PagePacket(Packet):  # type: ignore[misc]
 def make_app(server: Server, *, names: Collection[str] = ()) -> ASGIApp:
     """The ASGI application."""
     inner = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
-    register(Console(server, Sessions(server), _pages(), {}))
+    console = Console(server, Sessions(server), _pages(), {})
+    register(console)
     ui.run_with(
         inner,
+        root=no_page(console),
         title="Headrace",
         favicon=FAVICON,
         language="en-US",

@@ -23,6 +23,7 @@ from starlette.responses import RedirectResponse, Response
 
 from headrace.console import keys, look
 from headrace.console.access import NOBODY, Access, Server, ServerError, part
+from headrace.console.parts.asking import complain
 from headrace.console.parts.states import show_error
 from headrace.console.polling import Polls
 from headrace.console.sessions import Sessions
@@ -30,6 +31,7 @@ from headrace.console.sessions import Sessions
 logger = logging.getLogger("headrace.console")
 
 Build = Callable[["View"], Awaitable[None]]
+Show = Callable[[Request], Awaitable[Response | None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,10 +110,11 @@ class View:
 
     async def change(self, work: Awaitable[Any], done: str = "") -> bool:
         """Does something that changes the server, and tells what came of it. Whether it was done."""
+        complain("")
         try:
             await work
         except ServerError as error:
-            ui.notify(str(error), type="negative", multi_line=True, close_button="OK", timeout=0)
+            complain(str(error))
             return False
         if done:
             ui.notify(done, type="positive")
@@ -193,11 +196,23 @@ def login_path(parts: Sequence[str], query: Mapping[str, str]) -> str:
 def register(console: Console) -> None:
     """Makes all pages known to NiceGUI."""
     for page in console.pages:
-        _register(console, page)
+        ui.page(page.path, title=f"{page.title} · Headrace", response_timeout=30)(_shown(console, page))
     ui.page("/login", title="Log in · Headrace")(_login_page(console))
 
 
-def _register(console: Console, page: Page) -> None:
+def no_page(console: Console) -> Show:
+    """What is shown at an address that leads nowhere: with the navigation, as every page."""
+
+    async def build(view: View) -> None:
+        view.title("There is no such page")
+        ui.label(f"Nothing is at /{'/'.join(view.parts)}.").classes("break-all")
+        ui.label("The navigation leads to all pages, and the search finds what has a name.").classes("headrace-soft")
+        ui.link("To the overview", "/")
+
+    return _shown(console, Page("", "There is no such page", build))
+
+
+def _shown(console: Console, page: Page) -> Show:
     async def show(request: Request) -> Response | None:
         browser = str(app.storage.browser["id"])
         access = await console.sessions.access(browser)
@@ -219,19 +234,18 @@ def _register(console: Console, page: Page) -> None:
                 _show_error(view, error)
         return None
 
-    ui.page(page.path, title=f"{page.title} · Headrace", response_timeout=30)(show)
+    return show
 
 
 def _failed(error: Exception) -> None:
     """What somebody clicked has failed, and nothing else has said so."""
-    text = str(error) if isinstance(error, ServerError) else f"The console failed: {type(error).__name__}, see its log"
-    ui.notify(text, type="negative", multi_line=True, close_button="OK", timeout=0)
+    complain(str(error) if isinstance(error, ServerError) else f"The console failed: {type(error).__name__}, see its log")
 
 
 def _show_error(view: View, error: Exception) -> None:
     if not view.titled:
         view.title(view.parts[-1] if view.back else view.page.title, back=view.back)
-    show_error(error, back=view.back, there=view.answers)
+    show_error(error, name=view.parts[-1] if view.back else "", back=view.back, there=view.answers)
 
 
 def _frame(console: Console, view: View, browser: str) -> ui.column:

@@ -27,6 +27,7 @@ _TARGET = "Kinesis_20131202."
 _CONTENT_TYPE = "application/x-amz-json-1.1"
 _LOOKING = ("Describe", "List", "Get")
 _WANTS_SIGNATURE = ("MissingAuthenticationTokenException", "IncompleteSignatureException")
+_NOT_THERE = "ResourceNotFoundException"  # which Kinesis answers with 400
 _ANYWHERE = ("0.0.0.0", "::")
 _DEFAULT_REGION = "us-east-1"
 Json = dict[str, Any]
@@ -123,13 +124,17 @@ def _read(answer: Answer, operation: str, *, signed: bool) -> Json:
     if code in _WANTS_SIGNATURE and not signed:
         raise _Unsigned
     text = said.get("message") or said.get("Message") or code or answer.reason
-    raise ServerError(answer.status, f"{text} ({code})" if code else str(text))
+    raise ServerError(404 if code == _NOT_THERE else answer.status, f"{text} ({code})" if code else str(text))
 
 
 def kinesis_url(server_url: str, where: str) -> str:
-    """`where` is host and port as the server says it."""
+    return f"http://{reached_at(server_url, where)}"
+
+
+def reached_at(server_url: str, where: str) -> str:
+    """Host and port for who reaches the server at `server_url`; `where` is what the server itself calls it."""
     told, server = urlsplit(f"//{where}"), urlsplit(server_url)
     host = told.hostname or ""
     if host in _ANYWHERE:
         host = server.hostname or host
-    return f"http://[{host}]:{told.port}" if ":" in host else f"http://{host}:{told.port}"
+    return f"[{host}]:{told.port}" if ":" in host else f"{host}:{told.port}"

@@ -72,6 +72,7 @@ body.body--light, body.body--dark { background: var(--hr-ground); color: var(--h
 .q-btn-toggle { border: 1px solid var(--hr-line); }
 .q-btn-toggle .q-btn { padding: 2px 12px; }
 .q-notification { border-radius: 8px; }
+.q-notification__actions { color: inherit; }
 .nicegui-error-popup { background: var(--hr-card); color: var(--hr-ink); }
 @layer components {
   .nicegui-link { color: var(--q-primary); text-decoration-line: none; }
@@ -83,6 +84,7 @@ body.body--light, body.body--dark { background: var(--hr-ground); color: var(--h
   .bg-positive { background: var(--hr-fill-positive) !important; }
   .bg-warning { background: #f2c037 !important; }
   .bg-info { background: #7dd3fc !important; }
+  .q-notification .text-primary { color: inherit !important; }
 }
 
 /* What has the focus of the keyboard can be seen, wherever it is. */
@@ -127,7 +129,7 @@ body.body--light, body.body--dark { background: var(--hr-ground); color: var(--h
 .headrace-clamp { display: -webkit-box; -webkit-box-orient: vertical; -webkit-line-clamp: 2; overflow: hidden; }
 .headrace-opens tbody tr { cursor: pointer; }
 .headrace-opens tbody a, .headrace-opens tbody .headrace-open { color: var(--q-primary); font-weight: 500; text-align: inherit;
-  text-decoration: none; overflow-wrap: anywhere; cursor: pointer; background: none; border: 0; padding: 0; }
+  text-decoration: none; overflow-wrap: inherit; cursor: pointer; background: none; border: 0; padding: 0; }
 .headrace-opens tbody a:hover, .headrace-opens tbody .headrace-open:hover { text-decoration: underline; }
 """
 

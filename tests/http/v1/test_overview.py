@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
+from urllib.parse import quote
 
 import pika
 import pytest
@@ -79,6 +80,35 @@ def test_a_route_is_named_and_not_the_group_that_it_keeps_its_position_with(v1: 
     assert v1.ask("POST", "/v1/routes/copier/resume").status == 200
     wait_until(lambda: "/routes/copier" not in told())
     assert v1.ask("DELETE", "/v1/routes/copier").status == 204
+
+
+def test_dead_letters_in_queues_need_attention_until_they_are_gone(v1: V1) -> None:
+    vhost = "/v1/vhosts/%2F"
+    by_exchange = {"x-dead-letter-exchange": "morgue"}
+    by_name = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead by name"}
+    for name, arguments in (("dead", {}), ("dead by name", {}), ("work", by_exchange), ("more work", by_name)):
+        assert v1.ask("PUT", f"{vhost}/queues/{quote(name)}", {"arguments": arguments}).status == 201
+    assert v1.ask("PUT", f"{vhost}/exchanges/morgue", {"type": "fanout"}).status == 201
+    assert v1.ask("POST", f"{vhost}/bindings/e/morgue/q/dead", {}).status == 201
+    for name, count in (("work", 2), ("more work", 1)):
+        for _ in range(count):
+            message = {"properties": {}, "routing_key": name, "payload": "x", "payload_encoding": "string"}
+            assert v1.ask("POST", f"{vhost}/exchanges/amq.default/publish", message).body == {"routed": True}
+        rejected = {"count": count, "ackmode": "reject_requeue_false", "encoding": "auto"}
+        assert v1.ask("POST", f"{vhost}/queues/{quote(name)}/get", rejected).status == 200
+
+    def told() -> set[tuple[str, str, str]]:
+        found = v1.get("/v1/overview")["attention"]
+        return {(one["severity"], one["text"], one["link"]) for one in found if "dead" in one["text"]}
+
+    by_both = {
+        ("warning", "Queue dead holds 2 dead letters", "/dead-letters/%2F/dead"),
+        ("warning", "Queue dead by name holds 1 dead letter", "/dead-letters/%2F/dead%20by%20name"),
+    }
+    wait_until(lambda: told() == by_both, timeout_s=30)
+    for name in ("dead", "dead by name"):
+        assert v1.ask("POST", f"/v1/dead-letters/%2F/{quote(name)}/retry", {}).status == 200
+    wait_until(lambda: told() == set(), timeout_s=30)
 
 
 def test_the_worst_comes_first_and_not_too_much_of_it() -> None:

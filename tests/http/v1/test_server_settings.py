@@ -41,6 +41,9 @@ def test_a_setting_says_its_value_its_default_and_who_has_set_it(v1: V1) -> None
         "description": "Partitions of a topic whose creator doesn't say.",
     }
     assert v1.get("/v1/settings/num.io.threads")["effective"] is False
+    listed = v1.get("/v1/settings?limit=1000&effective=true")["settings"]
+    assert all(each["effective"] for each in listed)
+    assert len(listed) < len(v1.get("/v1/settings?limit=1000")["settings"])
     assert_problem(v1.ask("GET", "/v1/settings/num.partition"), 404, "unknown_setting")
 
 

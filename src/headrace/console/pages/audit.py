@@ -20,6 +20,7 @@ from headrace.console.parts.values import time_text
 from headrace.console.pipeline_states import value_of
 
 TOPIC = "headrace.audit"
+SETTING = "headrace.audit.enable"
 PAGE = 100
 SHOWN = 500
 PAGES_LOOKED = 10
@@ -38,8 +39,21 @@ _COLUMNS = (
 
 async def audit(view: View) -> None:
     view.title("Audit trail")
-    ui.link(f"Topic {TOPIC}", f"/topics/{TOPIC}")
+    with ui.row().classes("items-center gap-3"):
+        ui.link(f"Topic {TOPIC}", f"/topics/{TOPIC}")
+        if await _is_off(view):
+            ui.label("Changes are not written down now:").classes("text-warning")
+            ui.link(f"{SETTING} is false", f"/settings?filter={SETTING}")
     _Trail(view)
+
+
+async def _is_off(view: View) -> bool:
+    try:
+        return str((await view.access.get(f"/v1/settings/{SETTING}"))["value"]) == "false"
+    except ServerError as error:
+        if error.status not in (403, 404):
+            raise
+        return False  # who may not see settings is not told
 
 
 class _Trail:
@@ -52,7 +66,7 @@ class _Trail:
         self._text = ui.input("Contains", value=view.query.get("filter", ""), on_change=self._filtered)
         self._text.props("dense outlined clearable debounce=300").classes("w-72")
         self._table = table(_COLUMNS, opened=lambda row: self._open(row["id"]))
-        hint = "Changes to topics, queues, users, routes and streams are written down here while headrace.audit.enable is true."
+        hint = f"Changes to topics, queues, users, routes and streams are written down here while {SETTING} is true."
         self._empty = show_empty("Nothing was changed yet, or nothing like that", hint, icon="fact_check")
         self._older = ui.button("Older", icon="history", on_click=lambda: view.change(self._go_older())).props("flat dense")
         view.every(POLL_S, self._refresh)

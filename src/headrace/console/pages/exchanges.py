@@ -76,7 +76,7 @@ def _ask_new(view: View) -> None:
         kind = ui.select(list(TYPES), value="topic", label="Type").classes("w-full")
         alternate = ui.input("Alternate exchange (optional)").classes("w-full").props("autocomplete=off")
         more = ui.textarea("More arguments (JSON, optional)").classes("w-full").props("rows=2")
-        answers(dialog, "Declare", make)
+        answers(dialog, "Declare", make, needs=(name,))
 
 
 PAGES = [Page("/exchanges", "Exchanges", exchanges, icon="call_split", group="Queues")]

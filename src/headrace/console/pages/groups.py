@@ -67,12 +67,17 @@ def _row(group: dict[str, Any]) -> Row:
     return {
         "id": group["group"],
         "group": group["group"],
-        "type": group["type"],
-        "state": group["state"],
-        "members": count_text(group.get("members")),
+        **who_reads(group),
         "lag": count_text(group.get("lag")),
         "link": f"/groups/{part(group['group'])}",
     }
+
+
+def who_reads(group: dict[str, Any]) -> Row:
+    """A route keeps its position as that of a group, which has no members: that is no trouble."""
+    if group.get("route"):
+        return {"type": "route", "state": "", "members": "–"}
+    return {"type": group["type"], "state": group["state"], "members": count_text(group.get("members"))}
 
 
 PAGES = [Page("/groups", "Groups", groups, icon="groups", group="Events")]

@@ -21,6 +21,11 @@ from headrace.console.parts.values import duration_text, time_text
 POLL_S = 2.0
 LINES = 200
 LEVELS = ("debug", "info", "warning", "error")
+_MEANING = (
+    "The event loop is late while something else holds it up: whoever asks the server for anything waits as long. A sync is "
+    "what an acknowledged write waits for until it is safe on the disk. Half of them took at most what the line “half” says, "
+    "99 of 100 what the other one says."
+)
 _NAMES = {"loop_delay": "Event loop late by", "sync": "Sync to disk took"}
 
 
@@ -45,6 +50,7 @@ async def health(view: View) -> None:
         for name, title in _NAMES.items():
             with ui.card().classes("w-full"):
                 charts[name] = TimeChart(title, "ms", ["half", "99 %"], height="200px")
+    ui.label(_MEANING).classes("text-sm headrace-soft")
     counted: dict[str, list[int]] = {}
 
     async def refresh() -> None:

@@ -126,7 +126,7 @@ def _ask_new(view: View) -> None:
         kind = ui.select(list(TYPES), value="classic", label="Type").classes("w-full")
         dead = ui.input("Dead letters go to the queue (optional)").classes("w-full").props("autocomplete=off")
         more = ui.textarea("More arguments (JSON, optional)", placeholder='{"x-max-length": 1000}').classes("w-full")
-        answers(dialog, "Declare", make)
+        answers(dialog, "Declare", make, needs=(name,))
 
 
 PAGES = [Page("/queues", "Queues", queues, icon="inbox", group="Queues")]

@@ -115,7 +115,7 @@ def _ask_new(view: View) -> None:
         expression = ui.input("Filter (CEL)", placeholder="value.total > 100").classes("w-full").props("autocomplete=off")
         start = ui.select(["earliest", "latest"], value="earliest", label="Begins at").classes("w-full")
         ui.label("Everything else can be given with headrace route create, or over HTTP.").classes("text-xs headrace-soft")
-        answers(dialog, "Create", make)
+        answers(dialog, "Create", make, needs=(name, topic, target))
 
 
 def _destination(kind: str, target: str) -> dict[str, str]:

@@ -9,6 +9,7 @@ from nicegui import ui
 from headrace.console.frame import Page, View
 from headrace.console.parts.asking import a_dialog
 from headrace.console.parts.pieces import plain, state_badge
+from headrace.console.parts.values import prose
 
 LIMIT = 100
 _SOURCES = {"default": "default", "start": "given at the start", "changed": "changed since"}
@@ -31,6 +32,8 @@ class _Settings:
             self._text.props("dense outlined clearable debounce=300").classes("w-72")
             self._dynamic = ui.switch("Can be changed now", value=query.get("dynamic") == "true", on_change=self._narrowed)
             self._set = ui.switch("Not the default", value=query.get("set") == "true", on_change=self._narrowed)
+            self._all = ui.switch("Without effect here, too", value=query.get("all") == "true", on_change=self._narrowed)
+            self._all.tooltip("Settings of Apache Kafka that are taken and do nothing here. A search finds them anyway")
         self._rows = ui.column().classes("w-full gap-2")
         with ui.row().classes("w-full justify-end"):
             self._first = ui.button("First", icon="first_page", on_click=lambda: self._go(None)).props("flat dense")
@@ -42,6 +45,7 @@ class _Settings:
             "text": (self._text.value or "").strip() or None,
             "dynamic": "true" if self._dynamic.value else None,
             "set": "true" if self._set.value else None,
+            "effective": None if self._all.value or (self._text.value or "").strip() else "true",
             "limit": LIMIT,
             "after": self._after,
         }
@@ -56,8 +60,8 @@ class _Settings:
                 self._show(setting)
 
     async def _narrowed(self) -> None:
-        dynamic, given = self._dynamic.value, self._set.value
-        self._view.remember(filter=self._text.value, dynamic="true" if dynamic else None, set="true" if given else None)
+        chosen = {"dynamic": self._dynamic.value, "set": self._set.value, "all": self._all.value}
+        self._view.remember(filter=self._text.value, **{name: "true" if on else None for name, on in chosen.items()})
         await self._go(None)
 
     async def _go(self, after: str | None) -> None:
@@ -77,7 +81,7 @@ class _Settings:
                     button = ui.button("Change", icon="edit", on_click=lambda: self._ask(setting)).props("flat dense no-caps")
                     button.props(f'aria-label="Change {setting["name"]}"')
             ui.label(_value(setting, "value")).classes("font-mono text-sm break-all")
-            ui.label(setting["description"]).classes("text-sm headrace-soft")
+            ui.label(prose(setting["description"])).classes("text-sm headrace-soft")
 
     def _ask(self, setting: dict[str, Any]) -> None:
         name = setting["name"]
@@ -95,7 +99,7 @@ class _Settings:
             await send(None)
 
         with a_dialog(name, classes="w-full max-w-xl") as dialog:
-            ui.label(setting["description"]).classes("headrace-soft")
+            ui.label(prose(setting["description"])).classes("headrace-soft")
             ui.label(f"Type: {setting['type']}. Without being set:").classes("text-sm headrace-soft")
             plain(_value(setting, "default"))
             value = ui.input("Value", value="" if setting["value"] is None else str(setting["value"])).classes("w-full")

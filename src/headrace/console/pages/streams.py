@@ -16,7 +16,7 @@ from headrace.console.frame import Page, View
 from headrace.console.kinesis_access import KinesisAccess
 from headrace.console.parts.asking import a_dialog, answers
 from headrace.console.parts.listing import Column, Listing, Row
-from headrace.console.parts.values import count_text
+from headrace.console.parts.values import count_text, duration_text
 
 LIMIT = 25
 AT_ONCE = 6
@@ -87,7 +87,7 @@ def _row(one: dict[str, Any], found: dict[str, Any], region: str) -> Row:
         "mode": MODES.get(one.get("StreamModeDetails", {}).get("StreamMode", ""), ""),
         "shards": count_text(found.get("OpenShardCount")),
         "consumers": count_text(found.get("ConsumerCount")),
-        "retention": "–" if hours is None else f"{hours} h",
+        "retention": duration_text(None if hours is None else 3600 * hours),
         "link": f"/streams/{part(name)}" + (f"?region={part(region)}" if region else ""),
     }
 
@@ -107,7 +107,7 @@ def _ask_new(view: View, kinesis: KinesisAccess, listing: Listing) -> None:
                 dialog.close()
                 await listing.refresh()
 
-        answers(dialog, "Create", make)
+        answers(dialog, "Create", make, needs=(name,))
 
 
 PAGES = [Page("/streams", "Kinesis streams", streams, icon="water", group="Streams")]

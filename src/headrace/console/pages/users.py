@@ -67,9 +67,6 @@ def _row(user: dict[str, Any]) -> Row:
 def _ask_new(view: View) -> None:
     async def make() -> None:
         wanted = {"password": password.value or "", "tags": ",".join(tags.value)}
-        if not name.value or not password.value:
-            ui.notify("A user needs a name and a password", type="warning")
-            return
         if await view.change(view.access.put(f"/api/users/{part(name.value)}", wanted), f"{name.value} is there"):
             view.go(f"/users/{part(name.value)}")
 
@@ -77,7 +74,7 @@ def _ask_new(view: View) -> None:
         name = ui.input("Name").classes("w-full").props("autofocus autocomplete=off")
         password = _password_field()
         tags = _tags_field([])
-        answers(dialog, "Create", make)
+        answers(dialog, "Create", make, needs=(name, password))
 
 
 def _password_field() -> ui.input:
@@ -136,14 +133,12 @@ class _User:
 
     def _ask_password(self) -> None:
         async def change() -> None:
-            if not password.value:
-                ui.notify("A password has at least one character", type="warning")
-            elif await self._put("The password is changed", password=password.value):
+            if await self._put("The password is changed", password=password.value):
                 dialog.close()
 
         with a_dialog(f"Password of {self._name}", "Who is connected stays connected.") as dialog:
             password = _password_field().props("autofocus")
-            answers(dialog, "Change", change)
+            answers(dialog, "Change", change, needs=(password,))
 
     def _ask_tags(self) -> None:
         async def change() -> None:

@@ -30,7 +30,7 @@ def ask_bind(view: View, vhost: str, *, source: str = "", destination: str = "")
         to = ui.input("To", value=destination).classes("w-full").props("autocomplete=off")
         key = ui.input("Routing key").classes("w-full").props("autocomplete=off")
         arguments = ui.textarea("Arguments (JSON, optional)").classes("w-full").props("rows=2")
-        answers(dialog, "Bind", bind)
+        answers(dialog, "Bind", bind, needs=(from_, to))
 
 
 def unbind_button(view: View, vhost: str, binding: dict[str, Any]) -> None:

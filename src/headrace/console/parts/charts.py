@@ -89,7 +89,7 @@ class TimeChart:
                 "icon": "roundRect",
                 "itemWidth": 12,
                 "itemHeight": 4,
-                "textStyle": {"color": _SOFT},
+                "textStyle": {"color": _SOFT, "lineHeight": 16},
                 "pageTextStyle": {"color": _SOFT},
                 "pageIconColor": _SOFT,
                 "pageIconInactiveColor": _LINE,

@@ -10,7 +10,7 @@ from nicegui import ui
 
 from headrace.console.access import part
 from headrace.console.frame import View
-from headrace.console.parts.asking import a_dialog
+from headrace.console.parts.asking import a_dialog, complain
 from headrace.console.parts.pieces import as_json, facts, plain
 from headrace.console.parts.values import as_format, count_text, size_text, time_text
 
@@ -25,10 +25,10 @@ def table_of(text: str | None) -> dict[str, Any] | None:
     try:
         found = json.loads(text)
     except (ValueError, RecursionError) as error:
-        ui.notify(f"That is no JSON: {error}", type="negative")
+        complain(f"That is no JSON: {error}")
         return None
     if not isinstance(found, dict):
-        ui.notify("That must be a JSON object", type="negative")
+        complain("That must be a JSON object")
         return None
     return found
 

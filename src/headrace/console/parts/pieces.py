@@ -18,6 +18,7 @@ _COLUMNS = "md:grid-cols-2 xl:grid-cols-3"  # of facts
 _CELL = {
     "left": "min-width: 9ch; max-width: 40ch; overflow-wrap: anywhere",
     "right": "white-space: nowrap",
+    "word": "white-space: nowrap",
     "state": "white-space: nowrap",
 }
 
@@ -91,7 +92,8 @@ def table(
     go: Callable[[str], object] | None = None,
     opened: Callable[[dict[str, Any]], object] | None = None,
 ) -> Table:
-    """Columns are name, label and side (`left`, `right`, or `state` for the word of a state). Rows follow by `show`.
+    """Columns are name, label and side (`left`, `right`, `word` for what stands left in one line, or `state` for the word of a
+    state). Rows follow by `show`.
     Cells are text. With `go` or `opened` rows can be clicked, see `Table.leads`."""
     found = Table(
         [
@@ -99,7 +101,7 @@ def table(
                 "name": name,
                 "label": label,
                 "field": name,
-                "align": "left" if side == "state" else side,
+                "align": "right" if side == "right" else "left",
                 "style": _CELL[side],
                 "state": side == "state",
             }

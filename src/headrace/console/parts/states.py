@@ -15,8 +15,9 @@ from headrace.console.access import ServerError
 LOOK_S = 2.0
 
 
-def show_error(error: Exception, *, back: str = "", there: Callable[[], Awaitable[bool]] | None = None) -> None:
-    """`back` leads to a page that may still be shown; `there` tells whether the server answers again."""
+def show_error(error: Exception, *, name: str = "", back: str = "", there: Callable[[], Awaitable[bool]] | None = None) -> None:
+    """`name` is what was to be shown; `back` leads to a page that may still be; `there` tells whether the server answers
+    again."""
     status = error.status if isinstance(error, ServerError) else -1
     icon, title = {
         0: ("cloud_off", "The server does not answer"),
@@ -27,7 +28,11 @@ def show_error(error: Exception, *, back: str = "", there: Callable[[], Awaitabl
         with ui.row().classes("items-center gap-2"):
             ui.icon(icon, color="negative").classes("text-2xl")
             ui.label(title).classes("text-lg").props('role="heading" aria-level="2"')
-        ui.label(str(error) or type(error).__name__).classes("break-all")
+        if status == 404 and name:
+            ui.label(f"“{name}” is not here: it was deleted, or never made, or has another name.").classes("break-words")
+            ui.label(str(error)).classes("break-words headrace-soft text-sm")
+        else:
+            ui.label(str(error) or type(error).__name__).classes("break-words")
         if status == 0 and there is not None:
             ui.label("This page goes on by itself when it is back.").classes("headrace-soft")
             _look_again(there)

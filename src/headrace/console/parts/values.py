@@ -18,6 +18,8 @@ _UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-
 # of surrogate pairs, which nothing can send.
 _TURNING = re.compile("[\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]")
 
+_TYPED = re.compile("`([^`]*)`")
+
 # What no text has in it; an escape begins colours in a log
 _BINARY = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
 
@@ -71,6 +73,11 @@ def duration_text(seconds: float | None) -> str:
         if seconds >= 2 * size:
             return f"{seconds / size:.0f} {unit}"
     return f"{seconds:.0f} s"
+
+
+def prose(text: str) -> str:
+    """A text of the server's documentation, where words that are typed stand between grave accents."""
+    return _TYPED.sub(r"‘\1’", text)
 
 
 def one_line(text: str, most: int = 160) -> str:

@@ -1,7 +1,8 @@
 """What a person should look at: the worst first, at most `MOST_ITEMS`, each with the page of the console that shows more.
 
 error      writes are refused; a route is disabled
-warning    the disk is nearly full; publishers have to wait; the event loop is held up; blocked routes; errors in the log
+warning    the disk is nearly full; publishers have to wait; the event loop is held up; blocked routes; errors in the log; dead
+           letters in queues
 info       groups without members that are behind; routes that are paused, or far behind; queues that fill up without
            consumers; durability that was relaxed
 
@@ -114,6 +115,12 @@ def of_route_behind(broker: Broker, name: str, lag: int) -> Attention | None:
 def of_queue(vhost: str, queue: str, messages: int) -> Attention:
     link = f"/queues/{quote(vhost, safe='')}/{quote(queue, safe='')}"
     return Attention("info", f"Queue {queue} holds {messages:,} messages and has no consumers", link)
+
+
+def of_dead_letters(vhost: str, queue: str, messages: int) -> Attention:
+    link = f"/dead-letters/{quote(vhost, safe='')}/{quote(queue, safe='')}"
+    many = "1 dead letter" if messages == 1 else f"{messages:,} dead letters"
+    return Attention("warning", f"Queue {queue} holds {many}", link)
 
 
 def worst_first(items: list[Attention]) -> list[Attention]:

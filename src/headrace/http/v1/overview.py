@@ -23,6 +23,7 @@ from headrace.broker.routes.replaying import GROUP_PREFIX as REPLAYS
 from headrace.broker.topics import HIDDEN_PREFIX, is_internal
 from headrace.http.v1 import attention
 from headrace.http.v1.attention import Attention
+from headrace.http.v1.dead_letters_left import DeadLettersLeft
 from headrace.http.v1.groups import OF_ROUTE, route_of
 from headrace.http.v1.operations import Ask, Operation, Reply
 from headrace.http.v1.walking import Walk
@@ -137,6 +138,7 @@ class Overview:
         self._sizes = Walk(self._walk_topics)
         self._groups = Walk(self._walk_groups)
         self._queues = Walk(self._walk_queues)
+        self._dead_letters = DeadLettersLeft(broker)
         start = (time.monotonic(), [0] * len(broker.loop_delay.counts))
         self._delays = (start, start)
 
@@ -184,6 +186,7 @@ class Overview:
                 *attention.of_loop(broker.loop_delay, self._delays_before()),
                 *attention.of_log(broker.clock.now_ms()),
                 *attention.of_routes(broker),
+                *await self._dead_letters.told(),
                 *(item for item in map(self._left_behind, groups.left) if item is not None),
                 *(attention.of_queue(vhost, queue, messages) for messages, vhost, queue in queues.left),
             ]

@@ -103,13 +103,14 @@ def _open_option(option: str) -> str:
 async def _list(ask: Ask) -> Reply:
     check_monitors(ask.user)
     text = ask.query.get("text", "")[:MAX_TEXT].lower()
-    only_set, only_dynamic = ask.flag("set"), ask.flag("dynamic")
+    only_set, only_dynamic, only_effective = ask.flag("set"), ask.flag("dynamic"), ask.flag("effective")
     found = {
         name: each
         for name, each in all_settings(ask.broker).items()
         if (not text or text in name.lower() or text in each.description.lower())
         and not (only_set and each.source == "default")
         and not (only_dynamic and not each.dynamic)
+        and not (only_effective and not each.effective)
     }
     names, following = await part_of(ask, found)
     return Reply(200, SettingList([found[name] for name in names], following))
@@ -162,6 +163,7 @@ OPERATIONS = (
             Parameter("text", "Only those with this in their name or description."),
             Parameter("set", "Only those that somebody has set.", bool),
             Parameter("dynamic", "Only those that may be changed while the server runs.", bool),
+            Parameter("effective", "Only those that do something here.", bool),
         ),
     ),
     Operation("GET", _ONE, "Describes a setting", _get, answer=SettingShown, problems=(404,)),

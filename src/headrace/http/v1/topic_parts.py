@@ -13,13 +13,14 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Annotated
 
-from msgspec import Meta, Struct
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 from headrace.broker.config_entries import topic_entries
 from headrace.broker.lag import lag_of
 from headrace.broker.settings import Source
 from headrace.broker.topics import is_internal
 from headrace.http.problems import Problem
+from headrace.http.v1.groups import OF_ROUTE, route_of
 from headrace.http.v1.listing import MAX_LIMIT
 from headrace.http.v1.operations import Ask, Operation, Parameter, Reply
 
@@ -70,6 +71,7 @@ class ReadingGroup(Struct):
     members: int
     partitions: Annotated[int, Meta(description="Of the topic, in which it has a position.")]
     lag: Annotated[int, Meta(description="Records of the topic that it has not read yet.")]
+    route: Annotated[str | UnsetType, Meta(description=OF_ROUTE)] = UNSET
 
 
 class ReadingGroups(Struct):
@@ -149,8 +151,9 @@ async def _groups(ask: Ask) -> Reply:
             continue
         if len(rows) == limit:
             return Reply(200, ReadingGroups(rows, rows[-1].group))
-        lag = sum(each.lag for each in here)
-        rows.append(ReadingGroup(listing.group_id, str(listing.kind), listing.state, standing.members, len(here), lag))
+        lag, route = sum(each.lag for each in here), route_of(ask.broker, listing.group_id)
+        kind = str(listing.kind)
+        rows.append(ReadingGroup(listing.group_id, kind, listing.state, standing.members, len(here), lag, route))
     return Reply(200, ReadingGroups(rows))
 
 

@@ -12,10 +12,12 @@ from nicegui import ui
 from headrace.console.access import part
 from headrace.console.browsing import Browsing, Event, EventPage
 from headrace.console.frame import View
+from headrace.console.parts.asking import a_dialog, answers, complain
 from headrace.console.parts.messages import left_text
 from headrace.console.parts.pieces import facts, plain
 from headrace.console.parts.states import show_empty
-from headrace.console.parts.values import as_format, bytes_of, time_text
+from headrace.console.parts.values import as_format, bytes_of, count_text, time_text
+from headrace.console.retrying import RetryOfAll
 from headrace.console.searching import text_of
 
 SHOWN = 25
@@ -41,10 +43,13 @@ def story(event: Event) -> dict[str, str]:
 class _Records:
     def __init__(self, view: View, topic: str) -> None:
         self._view = view
+        self._topic = topic
         self._path = f"/v1/topics/{part(topic)}/dead-letters/retry"
         self._browsing = Browsing(view.access, topic, size=SHOWN)
         self._page: EventPage | None = None
         self._ticked: set[tuple[int, int]] = set()
+        self._retrying: RetryOfAll | None = None
+        ui.context.client.on_delete(self._stop_all)
         with ui.row().classes("w-full items-center gap-2"):
             self._count = ui.label("").classes("font-medium").props('role="status"')
             ui.link("The topic", f"/topics/{part(topic)}")
@@ -53,7 +58,10 @@ class _Records:
             if not view.read_only:
                 self._some = ui.button("Retry ticked", icon="replay", on_click=self._retry_ticked).props("flat no-caps")
                 self._some.set_enabled(False)
-                ui.button("Retry all shown", icon="replay", on_click=self._retry_shown)
+                ui.button("Retry shown", icon="replay", on_click=self._retry_shown).props("flat no-caps")
+                self._all = ui.button("Retry all", icon="replay", on_click=self._ask_all)
+                self._stop = ui.button("Stop", icon="stop", on_click=self._stop_all).props("outline")
+                self._stop.visible = False
         self._list = ui.column().classes("w-full gap-1")
         with ui.row().classes("w-full justify-end"):
             self._older = ui.button("Older", icon="chevron_left", on_click=self._go_older).props("flat dense no-caps")
@@ -125,6 +133,32 @@ class _Records:
     async def _retry_shown(self) -> None:
         if self._page is not None:
             await self._retry([(event["partition"], event["offset"]) for event in self._page.events if "topic" in story(event)])
+
+    def _ask_all(self) -> None:
+        async def go() -> None:
+            dialog.close()
+            await self._retry_all()
+
+        meaning = "From the oldest on, those that were retried before too: they stay in this topic."
+        with a_dialog("Retry all dead letters", meaning) as dialog:
+            answers(dialog, "Retry all", go, icon="replay")
+
+    def _stop_all(self) -> None:
+        if self._retrying is not None:
+            self._retrying.stopped = True
+
+    async def _retry_all(self) -> None:
+        every = self._retrying = RetryOfAll(self._view.access, self._topic, lambda event: "topic" in story(event))
+
+        def tell() -> None:
+            self._count.text = f"{count_text(every.moved)} of about {left_text(every.total, 'record')} on the way again"
+
+        self._all.visible, self._stop.visible = False, True
+        if await self._view.change(every.run(tell)):
+            tell()
+            if every.failed:
+                complain(f"{left_text(every.failed, 'record')} could not be retried: {every.why}")
+        self._all.visible, self._stop.visible = True, False
 
     async def _retry(self, places: list[tuple[int, int]]) -> None:
         answers: list[Any] = []

@@ -14,6 +14,7 @@ from nicegui import ui
 
 from headrace.console.access import ServerError
 from headrace.console.frame import View
+from headrace.console.parts.messages import left_text
 from headrace.console.parts.values import count_text
 
 ALL = ""
@@ -156,7 +157,7 @@ class ResetDialog:
             self._problem.text = str(problem)
             return
         self._show(said["offsets"])
-        self._said.text = f"Done: {count_text(len(said['offsets']))} positions are set."
+        self._said.text = f"Done: {left_text(len(said['offsets']), 'position')} set."
         self._back = said["undo"]
         self._undo.visible = bool(self._back)
         await self._done()

@@ -55,4 +55,4 @@ def _ask_move(view: View, path: str, name: str) -> None:
     ) as dialog:
         to = ui.input("To the queue").classes("w-full").props("autofocus autocomplete=off")
         count = ui.number("How many (all that are ready if empty)", min=1, precision=0).classes("w-full")
-        answers(dialog, "Move", move)
+        answers(dialog, "Move", move, needs=(to,))

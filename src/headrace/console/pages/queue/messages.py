@@ -8,7 +8,7 @@ from typing import Any
 from nicegui import ui
 
 from headrace.console.frame import View
-from headrace.console.parts.asking import a_dialog
+from headrace.console.parts.asking import NameTyped, a_dialog
 from headrace.console.parts.messages import SHOWN_BYTES, show_message
 from headrace.console.parts.pieces import heading
 
@@ -23,9 +23,10 @@ MODES = {
 class Looking:
     """From a place on, `SHOWN` at a time."""
 
-    def __init__(self, view: View, path: str) -> None:
+    def __init__(self, view: View, path: str, name: str) -> None:
         self._view = view
         self._path = path
+        self._name = name
         self._skip = int(view.query["skip"]) if view.query.get("skip", "").isdecimal() else 0
         with ui.row().classes("items-center gap-2 w-full"):
             heading("Messages")
@@ -72,6 +73,8 @@ class Looking:
 
     def _ask_get(self) -> None:
         async def get() -> None:
+            if not confirmed.given():
+                return
             body = {"count": int(count.value or 1), "ackmode": mode.value, "encoding": "auto", "truncate": SHOWN_BYTES}
             found: list[dict[str, Any]] = []
 
@@ -94,6 +97,8 @@ class Looking:
             with ui.row().classes("w-full"):
                 count = ui.number("How many", value=1, min=1, max=100, precision=0).classes("w-28")
                 mode = ui.select(MODES, value="ack_requeue_true", label="Then they are").classes("grow")
+            confirmed = NameTyped(self._name, "They are nowhere any more, and there is no way back.")
+            mode.on_value_change(lambda event: confirmed.ask(event.value == "ack_requeue_false"))
             results = ui.column().classes("w-full gap-1")
             with ui.row().classes("w-full justify-end"):
                 ui.button("Close", on_click=dialog.close).props("flat")

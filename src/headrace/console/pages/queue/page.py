@@ -44,7 +44,7 @@ async def queue(view: View) -> None:
         with ui.card().classes("w-full"):
             rates = TimeChart("Rates", "messages/s", ("in", "out", "acked"), height="180px")
     if said["type"] != "stream":
-        Looking(view, path)
+        Looking(view, path, name)
     heading("Definition")
     _definition(said)
     await _bindings(view, vhost, name, path)

@@ -8,7 +8,7 @@ from typing import Any
 from nicegui import ui
 
 from headrace.console.frame import View
-from headrace.console.parts.asking import a_dialog, answers, ask_name
+from headrace.console.parts.asking import a_dialog, answers, ask_name, complain
 
 
 class Buttons:
@@ -86,7 +86,7 @@ def ask_definition(view: View, path: str, shown: dict[str, Any]) -> None:
         try:
             body = json.loads(text.value or "")
         except ValueError as error:
-            ui.notify(f"This is no JSON: {error}", type="negative")
+            complain(f"This is no JSON: {error}")
             return
         if await view.change(view.access.put(path, body), "Changed"):
             dialog.close()

@@ -43,8 +43,10 @@ class Panel:
             self._status = ui.select(
                 {"": "every result", **{one: one for one in STATUSES}}, value=view.query.get("status", ""), label="Result"
             ).props("dense outlined")
-            self._event = ui.input("Event (PARTITION:OFFSET or webhook-id)", value=view.query.get("event", "")).props(
-                "dense outlined clearable debounce=400"
+            self._event = (
+                ui.input("Event (PARTITION:OFFSET or webhook-id)", value=view.query.get("event", ""))
+                .props("dense outlined clearable debounce=400")
+                .classes("w-full sm:w-80")
             )
             self._status.on_value_change(self._filtered)
             self._event.on_value_change(self._filtered)

@@ -132,7 +132,7 @@ def _links(found: dict[str, Any]) -> None:
         if found["group"]:
             ui.link("Its group", f"/groups/{part(found['group'])}")
         if found["dead_lettered"]:
-            ui.link("Its dead letters", f"/topics/{part(found['dead_letter_topic'])}")
+            ui.link("Its dead letters", f"/dead-letter-topics/{part(found['dead_letter_topic'])}")
 
 
 def _show_details(found: dict[str, Any]) -> None:

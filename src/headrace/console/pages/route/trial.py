@@ -31,7 +31,9 @@ def panel(view: View, found: dict[str, Any]) -> None:
         }
         with ui.row().classes("items-end gap-2"):
             topic = ui.input("Topic", value=found["topic"]).props("outlined dense")
-            last = ui.number("Last events", value=10, min=1, max=MOST_SHOWN, precision=0).props("outlined dense")
+            last = (
+                ui.number("Last events", value=10, min=1, max=MOST_SHOWN, precision=0).props("outlined dense").classes("w-32")
+            )
             ui.button("Try", icon="science", on_click=lambda: run())
         results = ui.column().classes("w-full gap-2")
 

@@ -12,7 +12,7 @@ from headrace.console.frame import View
 from headrace.console.kinesis_access import KinesisAccess
 from headrace.console.pages.stream import lineage
 from headrace.console.pages.streams import MODES
-from headrace.console.parts.asking import a_dialog, answers, ask_name
+from headrace.console.parts.asking import Dialog, NameTyped, a_dialog, answers, ask_name, complain
 
 
 class Acts:
@@ -52,7 +52,7 @@ class Acts:
             async def split() -> bool:
                 shard = next((one for one in self.shards if one["ShardId"] == which.value), None)
                 if shard is None:
-                    ui.notify("Choose a shard", type="warning")
+                    complain("Choose a shard")
                     return False
                 key = middle(shard, float(where.value or 50))
                 wanted = {"ShardToSplit": which.value, "NewStartingHashKey": str(key)}
@@ -85,8 +85,12 @@ class Acts:
         before = int(self.summary.get("RetentionPeriodHours", 24))
         with a_dialog("Retention", "How long records are kept. Fewer hours forget what is older.") as dialog:
             hours = ui.number("Hours", value=before, min=24, max=8760, precision=0).classes("w-full")
+            confirmed = NameTyped(self._name, "Older records are deleted, and there is no way back.")
+            hours.on_value_change(lambda event: confirmed.ask((event.value or before) < before))
 
             async def keep() -> bool:
+                if not confirmed.given():
+                    return False
                 wanted = int(hours.value or before)
                 operation = "IncreaseStreamRetentionPeriod" if wanted > before else "DecreaseStreamRetentionPeriod"
                 return await self._do(operation, {"RetentionPeriodHours": wanted}, f"Records are kept for {wanted} h")
@@ -125,7 +129,7 @@ def _percent(shard: dict[str, Any]) -> str:
     return f"{first:.1f} to {last:.1f} %"
 
 
-def _finish(dialog: ui.dialog, label: str, do: Callable[[], Awaitable[bool]]) -> None:
+def _finish(dialog: Dialog, label: str, do: Callable[[], Awaitable[bool]]) -> None:
     async def done() -> None:
         if await do():
             dialog.close()

@@ -15,7 +15,7 @@ from headrace.console.kinesis_access import KinesisAccess
 from headrace.console.pages.stream import acting, lineage, records
 from headrace.console.pages.streams import MODES
 from headrace.console.parts.pieces import Redrawn, facts, heading, state_badge, table
-from headrace.console.parts.values import count_text, time_text
+from headrace.console.parts.values import count_text, duration_text, time_text
 
 POLL_S = 3.0
 MOST_SHARDS = 2000
@@ -92,7 +92,7 @@ def _show_head(found: dict[str, Any]) -> None:
             "Mode": MODES.get(mode, mode),
             "Open shards": count_text(found["OpenShardCount"]),
             "Consumers": count_text(found.get("ConsumerCount")),
-            "Kept for": f"{found['RetentionPeriodHours']} h",
+            "Kept for": duration_text(3600 * found["RetentionPeriodHours"]),
             "Largest record": f"{found['MaxRecordSizeInKiB']} KiB" if found.get("MaxRecordSizeInKiB") else None,
             "Encryption": found.get("EncryptionType"),
             "Made": time_text(1000 * made) if made else "by another protocol",

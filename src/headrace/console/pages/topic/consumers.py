@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from headrace.console.access import part
+from headrace.console.pages.groups import who_reads
 from headrace.console.pages.topic.tab import TopicTab
 from headrace.console.parts.listing import Column, Listing, Row
 from headrace.console.parts.values import count_text
@@ -25,9 +26,7 @@ async def build(tab: TopicTab) -> None:
             {
                 "id": each["group"],
                 "group": each["group"],
-                "type": each["type"],
-                "state": each["state"],
-                "members": count_text(each["members"]),
+                **who_reads(each),
                 "partitions": count_text(each["partitions"]),
                 "lag": count_text(each["lag"]),
                 "link": f"/groups/{part(each['group'])}",

@@ -30,7 +30,8 @@ class Messages:
         with ui.row().classes("w-full items-center gap-2"):
             self._kind = ui.select(_PLACES, label="Show", value=_kind(query.get("from", "")), on_change=self._chosen)
             self._kind.props("dense outlined options-dense").classes("w-40")
-            self._where = ui.input("", value=query.get("from", "")).props("dense outlined").on("keydown.enter", self.load)
+            self._where = ui.input("", value=query.get("from", "")).props("dense outlined").classes("w-64")
+            self._where.on("keydown.enter", self.load)
             self._partition = tab.partition_input(self.load)
             self._older = ui.button("Older", icon="chevron_left", on_click=self._go_older).props("flat dense no-caps")
             self._newer = ui.button("Newer", icon="chevron_right", on_click=self._go_newer).props("flat dense no-caps")

@@ -99,9 +99,8 @@ def _ask_trim(tab: TopicTab) -> None:
             dialog.close()
 
     with a_dialog("Forget old records", "What is before this place can't be read any more. There is no way back.") as dialog:
-        before = (
-            ui.input("Before: an offset, a time such as 2026-03-01T09:30:00Z, or latest").classes("w-full").props("autofocus")
-        )
+        before = ui.input("Before").classes("w-full").props("autofocus autocomplete=off")
+        before.props["hint"] = "an offset, a time such as 2026-03-01T09:30:00Z, or latest"
         partition = ui.number("Only in this partition (empty: all)", min=0, max=tab.partitions - 1, precision=0).classes(
             "w-full"
         )

@@ -93,7 +93,7 @@ class Produce:
             self._value = ui.textarea("Value", on_change=self._check).classes("w-full font-mono")
             self._value.props(f"outlined autogrow debounce=300 spellcheck=false maxlength={MOST_CHARACTERS}")
             self._problem = ui.label("").classes("text-negative").props('role="alert"')
-            self._headers = ui.textarea("Headers, one on each line: name: value").classes("w-full font-mono")
+            self._headers = ui.textarea("Headers").classes("w-full font-mono").props('hint="one on each line, as name: value"')
             self._headers.props("outlined autogrow rows=2 spellcheck=false")
             ui.label("AMQP's properties are headers too: amqp.content-type: application/json").classes("text-xs headrace-soft")
             with ui.row().classes("w-full items-center gap-2"):
