@@ -2,7 +2,8 @@
 turns.
 
 Two loads of some seconds each would differ by what the machine does meanwhile, and that is more than what is to be found out.
-Slices of some seconds meet the same machine. The first `SETTLE_S` of each count for neither.
+Slices of some seconds meet the same machine. What comes before each while things settle counts for neither side: after it was
+switched on that takes longer, because whatever was to be done while it was off is due at once, as it never is in use.
 
 A machine that stops for a while, as virtual ones do, makes up the whole p99 of the side that it happens to. So each slice is
 compared with its neighbours, and a ratio is the median of those: what happens to a few slices does not count. How far that
@@ -25,7 +26,7 @@ from pathlib import Path
 from statistics import median
 
 SLICE_S = 2.0
-SETTLE_S = 0.6
+SETTLE_ON_S, SETTLE_OFF_S = 3.0, 0.5  # before it
 DRAWS = 1000
 OUTSIDE = 0.05  # of the draws, below a bound and above the other
 
@@ -73,7 +74,7 @@ class Slices:
         while not self._stopping.is_set():
             self._switch(on)
             switched_s = time.monotonic()
-            if not self._stopping.wait(SETTLE_S):
+            if not self._stopping.wait(SETTLE_ON_S if on else SETTLE_OFF_S):
                 self._slice(on)
             if on:
                 self.on_seconds += time.monotonic() - switched_s
@@ -81,7 +82,7 @@ class Slices:
 
     def _slice(self, on: bool) -> None:
         start, cpu = time.monotonic_ns(), self._cpu_seconds()
-        if not self._stopping.wait(SLICE_S - SETTLE_S):
+        if not self._stopping.wait(SLICE_S):
             self._begun.append((start, time.monotonic_ns(), on, self._cpu_seconds() - cpu))
 
     def each(self, answers: Path) -> list[tuple[bool, Side]]:

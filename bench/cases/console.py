@@ -32,7 +32,7 @@ from typing import Any, Literal
 from bench import frames, native
 from bench.model import Case, Measured, Mode, Row
 from bench.rig import LoadError, Rig
-from bench.slices import SLICE_S, Side, pooled, ratio, slices
+from bench.slices import SETTLE_ON_S, SLICE_S, Side, pooled, ratio, slices
 from headrace.record.batch import encode_batch
 from headrace.record.compression import Compression
 from headrace.record.event import Event
@@ -351,11 +351,11 @@ CASES = (
         f"(its time counts from then). The console is open on all of its {len(PAGES) + 1} pages at once, each of them polling, "
         f"or stopped as a process, in slices of {SLICE_S} s of one load, by turns; a ratio is the median of the ratios of "
         "neighbouring slices, with the bounds of nine in ten medians of pairs drawn again; figures are those of all slices "
-        "together. Pages are kept open by a "
-        "program that reads what they are sent and draws nothing, for a browser would be on another machine than the server, "
-        f"and here it would take its cores. Pages in headless Chromium, with {LIGHT_RATE} requests a second: from the "
-        "request for the address to the frame that shows what the page is about; the overview with an empty cache, then "
-        f"every page {VISITS} times.",
+        f"together. The first {SETTLE_ON_S} s after it went on do not count, when pages make up for the time that it was "
+        "stopped. Pages are kept open by a program that reads what they are sent and draws nothing, for a browser would be on "
+        f"another machine than the server, and here it would take its cores. Pages in headless Chromium, with {LIGHT_RATE} "
+        "requests a second: from the request for the address to the frame that shows what the page is about; the overview with "
+        f"an empty cache, then every page {VISITS} times.",
         ours=Mode.HEADRACE,
         serve=False,
         measure=measure,

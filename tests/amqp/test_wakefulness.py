@@ -51,6 +51,23 @@ def test_it_polls_for_a_while_after_the_last_bytes_and_then_sleeps(now: list[flo
     asyncio.run(run())
 
 
+def test_it_sleeps_while_the_disk_is_at_work_for_a_confirm(now: list[float]) -> None:
+    async def run() -> None:
+        wakefulness = Wakefulness(STAY_S)
+        wakefulness.heard()
+        wakefulness.waits_for_disk()
+        wakefulness.waits_for_disk()
+        assert await turns_taken(wakefulness) == 0
+        wakefulness.heard()
+        wakefulness.served_by_disk()
+        assert await turns_taken(wakefulness) == 0, "another one waits"
+        now[0] += 2 * STAY_S
+        wakefulness.served_by_disk()
+        assert await turns_taken(wakefulness) == 10, "whoever was confirmed may go on at once"
+
+    asyncio.run(run())
+
+
 def test_a_server_that_is_asked_to_polls_behind_what_a_client_sent(headrace_factory: Callable[..., HeadraceServer]) -> None:
     server = headrace_factory(settings={"headrace.amqp.stay.awake.ms": 2000})
 

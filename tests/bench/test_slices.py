@@ -55,7 +55,8 @@ def test_slices_without_answers_are_left_out() -> None:
 
 def test_it_is_switched_on_and_off_until_the_load_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(slices_file, "SLICE_S", 0.002)
-    monkeypatch.setattr(slices_file, "SETTLE_S", 0.001)
+    monkeypatch.setattr(slices_file, "SETTLE_ON_S", 0.001)
+    monkeypatch.setattr(slices_file, "SETTLE_OFF_S", 0.001)
     switched: list[bool] = []
     often = threading.Event()
 

@@ -249,3 +249,27 @@ def test_pages_without_the_focus_take_turns_behind_those_that_have_it(
 
     asyncio.run(run())
     assert waits.seconds == pytest.approx([ASIDE_APART_S])
+
+
+def test_what_looks_all_the_time_has_its_turn_as_the_page_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(polling, "_PACES", {Seen.FOCUSED: Pace(3600.0), Seen.ASIDE: Pace(3600.0)})
+
+    async def run() -> None:
+        page, other = Polls(), Polls()
+        for _ in range(3):
+            await page.turn()  # it has a pace of its own, and waits for nobody's
+        await page.told("aside")
+        await page.turn()
+        await other.told("aside")
+        waiting = asyncio.create_task(other.turn())
+        await asyncio.sleep(0)
+        await other.told("hidden")
+        await asyncio.sleep(0)
+        await other.told("aside")
+        await asyncio.sleep(0)
+        assert not waiting.done(), "others were before it"
+        await other.told("focused")
+        async with asyncio.timeout(10):
+            await waiting
+
+    asyncio.run(run())

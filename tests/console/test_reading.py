@@ -288,6 +288,31 @@ def test_a_tail_that_jumped_shows_what_came_last_and_nothing_twice(
     with_access(headrace_shared_server, work)
 
 
+def test_a_tail_takes_nothing_before_it_has_its_turn(headrace_shared_server: HeadraceServer, v1: V1, topic: str) -> None:
+    async def work(access: Access) -> None:
+        turns = asyncio.Semaphore(1)
+
+        async def turn() -> None:
+            await turns.acquire()
+
+        tail = Tail(access, topic, turn=turn)
+        task = asyncio.create_task(tail.run())
+        async with asyncio.timeout(30):
+            while not tail.arrived:
+                await asyncio.to_thread(v1.publish, topic, "first", partition=0)
+            arrived = tail.arrived
+            await asyncio.to_thread(v1.publish, topic, "second", partition=0)
+            await asyncio.sleep(1.5)  # more than the rest of the second that it leaves the server alone for
+            assert tail.arrived == arrived
+            turns.release()
+            while tail.events[-1]["value"] != "second":  # noqa: ASYNC110  nobody tells
+                await asyncio.sleep(0.01)
+        task.cancel()
+        await asyncio.wait({task})
+
+    with_access(headrace_shared_server, work)
+
+
 def test_a_tail_of_a_topic_that_is_deleted_ends(headrace_shared_server: HeadraceServer, v1: V1, topic: str) -> None:
     async def work(access: Access) -> None:
         tail = Tail(access, topic)

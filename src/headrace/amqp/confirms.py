@@ -12,10 +12,14 @@ from collections import deque
 from collections.abc import Callable, Collection
 from dataclasses import field
 from time import perf_counter
+from typing import TYPE_CHECKING
 
 from headrace.broker.queues.turns import Turns
 from headrace.dataclass import dataclass
 from headrace.times import Times
+
+if TYPE_CHECKING:
+    from headrace.amqp.wakefulness import Wakefulness
 
 Answer = Callable[[int, bool, bool], None]  # sequence number, multiple, whether it is an ack
 
@@ -30,8 +34,9 @@ class _Group:
 
 
 class Confirms:
-    def __init__(self, turns: Turns, answer: Answer, times: Times) -> None:
+    def __init__(self, turns: Turns, answer: Answer, times: Times, wakefulness: Wakefulness | None = None) -> None:
         self._turns = turns
+        self._wakefulness = wakefulness
         self._times = times
         self._answer = answer
         self._published = 0
@@ -71,11 +76,15 @@ class Confirms:
         self._groups.append(group)
         if self._durable:
             self._durable = False
+            if self._wakefulness is not None:
+                self._wakefulness.waits_for_disk()
             self._turns.after_turn(lambda error: self._synced(group, error))
         else:
             self._ready(group)
 
     def _synced(self, group: _Group, error: Exception | None) -> None:
+        if self._wakefulness is not None:
+            self._wakefulness.served_by_disk()
         if error is not None:
             group.rejected = [(group.first, group.last)]
         self._ready(group)

@@ -186,8 +186,9 @@ def _confirm_select(channel: Channel, method: ConfirmSelect) -> None:
             elif channel.open:
                 channel.send(BasicNack(sequence, multiple, False))
 
-        times = channel.connection.listener.traffic.requests["basic.publish"]
-        channel.confirms = Confirms(channel.connection.broker.vhosts.turns, answer, times)
+        listener = channel.connection.listener
+        times = listener.traffic.requests["basic.publish"]
+        channel.confirms = Confirms(listener.broker.vhosts.turns, answer, times, listener.wakefulness)
     if not method.nowait:
         channel.send(ConfirmSelectOk())
 

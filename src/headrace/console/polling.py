@@ -31,7 +31,7 @@ LEAST_S = 1.0
 SLOWEST, SLOWEST_S = 2.0, 6.0  # whichever is longer
 SLOWER = 1.25  # each time that nothing has changed
 APART_S = 0.4
-ASIDE_APART_S = 1.5
+ASIDE_APART_S = 2.5
 
 Refresh = Callable[[], Awaitable[None]]
 
@@ -73,12 +73,17 @@ class Pace:
         self._apart_s = apart_s
         self._next_s = 0.0
 
-    async def turn(self) -> None:
+    def wait_s(self) -> float:
+        """Takes the next turn: it comes so many seconds from now."""
         now_s = time.monotonic()
         at_s = max(now_s, self._next_s)
         self._next_s = at_s + self._apart_s
-        if at_s > now_s:
-            await asyncio.sleep(at_s - now_s)
+        return at_s - now_s
+
+    async def turn(self) -> None:
+        wait_s = self.wait_s()
+        if wait_s:
+            await asyncio.sleep(wait_s)
 
 
 _PACES = {Seen.FOCUSED: Pace(APART_S), Seen.ASIDE: Pace(ASIDE_APART_S)}
@@ -93,6 +98,7 @@ class Polls:
         self._all: list[_Poll] = []
         self._built = False
         self.seen = Seen.FOCUSED  # somebody has just opened it
+        self._changed = asyncio.Event()  # how it is seen
 
     def watch(self) -> None:
         """Hears of the tab being hidden or shown, and of the focus."""
@@ -124,8 +130,20 @@ class Polls:
 
     async def now(self, seen: Seen) -> None:
         before, self.seen = self.seen, seen
+        changed, self._changed = self._changed, asyncio.Event()
+        changed.set()
         if before is not seen and (before is Seen.HIDDEN or seen is Seen.FOCUSED):  # somebody looks
             await asyncio.gather(*(each.look() for each in self._all if not each.timer.is_deleted))
+
+    async def turn(self) -> None:
+        """For what looks all the time, at a pace of its own: returns at once where the focus is, in turn where somebody may
+        look without it, and not at all as long as nobody can."""
+        while self.seen is not Seen.FOCUSED:
+            wait_s = None if self.seen is Seen.HIDDEN else _PACES[self.seen].wait_s()
+            try:
+                await asyncio.wait_for(self._changed.wait(), wait_s)
+            except TimeoutError:
+                return
 
 
 class _Poll:

@@ -4,7 +4,8 @@ The server is asked for what is new, and answers when there is something, or aft
 of the second, since a page is not drawn more often. A topic may be faster than anybody reads: at most `PER_S` records are taken
 in a second; when there are more, the tail goes on with the newest `PER_S` after `FLOOD_S`, and says so (`jumped`): the server
 must not work for what nobody sees, but what came last is seen. It keeps the last `KEPT`, with the beginning of their values, or
-what `reading` makes of them. A server that does not answer is asked again after `AGAIN_S`.
+what `reading` makes of them. A server that does not answer is asked again after `AGAIN_S`. Each time it waits for its `turn`
+first: a page that nobody sees takes nothing.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
+from collections.abc import Awaitable, Callable
 
 from headrace.console.access import Access, Params, ServerError, part
 from headrace.console.browsing import Event, shortened
@@ -24,9 +26,21 @@ AGAIN_S = 2.0
 FLOOD_S = 2.0
 
 
+async def _at_once() -> None:
+    pass
+
+
 class Tail:
-    def __init__(self, access: Access, topic: str, partition: int | None = None, reading: Reading | None = None) -> None:
+    def __init__(
+        self,
+        access: Access,
+        topic: str,
+        partition: int | None = None,
+        reading: Reading | None = None,
+        turn: Callable[[], Awaitable[None]] = _at_once,
+    ) -> None:
         self._access = access
+        self._turn = turn
         self._reading = reading or Reading()
         self._path = f"/v1/topics/{part(topic)}/events"
         self._partition = partition
@@ -41,6 +55,7 @@ class Tail:
     async def run(self) -> None:
         """Until it is cancelled, or the topic is deleted."""
         while not self.ended:
+            await self._turn()
             began_s = time.monotonic()
             try:
                 await self._take()

@@ -18,7 +18,7 @@ SHOWN = 100
 class Live:
     def __init__(self, tab: TopicTab) -> None:
         self._tab = tab
-        self._tail = Tail(tab.access, tab.topic, tab.partition, tab.formats.reading)
+        self._tail = self._begun()
         self._task = tab.start(self._tail.run())
         self._shown = self._seen = 0
         self._paused = False
@@ -32,6 +32,10 @@ class Live:
         self._table = EventTable(self._open, label="Records as they come")
         self._empty = show_empty("Waiting for records", f"headrace produce {tab.topic} hello", icon="hourglass_empty")
         ui.timer(SHOWN_EVERY_S, self._show)
+
+    def _begun(self) -> Tail:
+        tab = self._tab
+        return Tail(tab.access, tab.topic, tab.partition, tab.formats.reading, tab.view.polls.turn)
 
     def _show(self) -> None:
         tail = self._tail
@@ -72,7 +76,7 @@ class Live:
     def _again(self) -> None:
         """With another partition."""
         self._task.cancel()
-        self._tail = Tail(self._tab.access, self._tab.topic, self._tab.partition, self._tab.formats.reading)
+        self._tail = self._begun()
         self._task = self._tab.start(self._tail.run())
         self._shown = self._seen = 0
         self._table.show([])
