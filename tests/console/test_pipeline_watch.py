@@ -14,6 +14,7 @@ from tests.cli.conftest import Running
 from tests.console.busy import until
 from tests.console.opened import CHROMIUM, a_browser, a_page, with_console
 from tests.console.places import picture_folder
+from tests.console.tour_pictures import HEIGHT, OF_A_PIPELINE, WIDTH, take, wanted_folder
 
 pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
 pytest.importorskip("nicegui", reason="NiceGUI is not installed")
@@ -27,6 +28,7 @@ pytestmark = [
     pytest.mark.timeout(400),
 ]
 PIPELINE = "banking.balances"
+PAINT_MS = 1500
 PATIENCE_S = 180  # Spark takes its time on a busy machine
 QUICK = ("--conf", "spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1", "--conf", "spark.sql.shuffle.partitions=1")
 
@@ -79,6 +81,11 @@ def test_a_pipeline_is_watched_from_its_start_to_its_end(server: HeadraceServer,
         told = page.get_by_text("rows of the newest of", exact=False).inner_text()
         until(page, lambda: page.get_by_text("rows of the newest of", exact=False).inner_text() != told, "new rows", PATIENCE_S)
         page.screenshot(path=pictures / "pipeline-live-results.png")
+        if tour := wanted_folder():
+            page.set_viewport_size({"width": WIDTH, "height": HEIGHT})
+            page.get_by_role("tablist").evaluate("tabs => scrollTo(0, tabs.getBoundingClientRect().top + scrollY - 64)")
+            page.wait_for_timeout(PAINT_MS)
+            take(page, tour, OF_A_PIPELINE)
 
         page.get_by_role("tab", name="Log").click()
         log = page.get_by_role("log")

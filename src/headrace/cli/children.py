@@ -30,6 +30,7 @@ class Child:
                 stderr=file,
                 start_new_session=True,
             )
+        self._asked = False
         self._lines: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
         self._reader = threading.Thread(target=self._read, name=f"lines of {name}", daemon=True)
         self._reader.start()
@@ -58,10 +59,15 @@ class Child:
         except (ValueError, KeyError, TypeError):
             return lines[-1]
 
+    def ask_to_end(self) -> None:
+        """Once: a second time would mean at once."""
+        if self.code is None and not self._asked:
+            self._asked = True
+            self._process.send_signal(signal.SIGTERM)
+
     def end(self, grace_s: float) -> bool:
         """Asks it to end and waits; kills it when it does not. True when it ended by itself."""
-        if self.code is None:
-            self._process.send_signal(signal.SIGTERM)
+        self.ask_to_end()
         try:
             self._process.wait(grace_s)
         except subprocess.TimeoutExpired:

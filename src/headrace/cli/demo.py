@@ -1,9 +1,10 @@
-"""`headrace demo`: a server with its console, a bank and a shop that speak every protocol to it at once, and a pipeline of the
-gallery on Spark with its result in the terminal.
+"""`headrace demo`: a server with its console, a bank and a shop that speak every protocol to it at once, and pipelines of the
+gallery on Spark, the result of the first one in the terminal.
 
-The server and the pipeline are processes of their own, started as anybody would start them; bank and shop are threads here
-(`demo_feeds`). Where Java or PySpark is missing the rest runs all the same. Ctrl-C, SIGTERM or `--for` end those who write and
-read, then the pipeline, then the server.
+The server and the pipelines are processes of their own, started as anybody would start them; bank and shop are threads here
+(`demo_feeds`). A Spark that starts takes all processors, so the first pipeline has them for itself until it is at work. Where
+Java or PySpark is missing the rest runs all the same. Ctrl-C, SIGTERM or `--for` end those who write and read, then the
+pipelines, then the server.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ if TYPE_CHECKING:
     from headrace.cli.demo_view import View
     from headrace.spark.runner.feeding import BackgroundFeed
 
-PIPELINE, TABLE, TOP = "banking.balances", "balances", 10
+PIPELINES = ("banking.balances", "shop.trending")  # one after the other
+TABLE, TOP = "balances", 10  # of the first one
 DOMAINS = ("banking", "shop")  # whose events are written over Kafka
 READY_S = 30.0
 PIPELINE_GRACE_S, SERVER_GRACE_S = 30.0, 20.0
@@ -43,7 +45,7 @@ def demo(
     console: Annotated[
         str | None, typer.Option("--console", metavar=_LISTENER, help="As in 'headrace serve'; 'off' for none.")
     ] = None,
-    spark: Annotated[bool, typer.Option("--spark/--no-spark", help="Whether to run the pipeline, where Java is there.")] = True,
+    spark: Annotated[bool, typer.Option("--spark/--no-spark", help="Whether to run pipelines, where Java is there.")] = True,
     rate: Annotated[
         float, typer.Option("--rate", metavar="N", min=0.1, max=10_000, help="Events a second of bank and shop over Kafka.")
     ] = 20.0,
@@ -51,7 +53,7 @@ def demo(
         float | None, typer.Option("--for", metavar="SECONDS", min=0.001, help="End after this long.", show_default=False)
     ] = None,
 ) -> None:
-    """Start a server with its console, a bank and a shop that use every protocol, and a pipeline on Spark."""
+    """Start a server with its console, a bank and a shop that use every protocol, and pipelines on Spark."""
     given = (("kafka", kafka), ("amqp", amqp), ("kinesis", kinesis), ("http", http), ("console", console))
     listeners = [part for name, at in given if at for part in (f"--{name}", at)]
     Demo(session, data, listeners, rate, for_s, spark=spark).run()
@@ -70,12 +72,14 @@ class Demo:
         self._view: View = view(session)
         self._logs = data / "pipelines"
         self._server: Child | None = None
-        self._pipeline: Child | None = None
+        self._kafka = ""  # where it speaks that
+        self._pipelines: list[Child] = []  # in the order of their start
+        self._waiting: list[str] = []  # for the one before to be at work
         self._spark = spark
         self._feeds: dict[str, BackgroundFeed] = {}  # by domain, over Kafka
         self._others: list[Background] = []
         self._tables: str | None = None
-        self._failed = False
+        self._failed: list[str] = []
         self._complained: dict[str, str] = {}  # by who: the last that was shown
 
     def run(self) -> None:
@@ -86,11 +90,11 @@ class Demo:
             self._view.close()
             self._end()
         if self._failed:
-            raise CommandError(f"{PIPELINE} did not run to the end; see {self._logs}")
+            raise CommandError(f"{', '.join(self._failed)} did not run to the end; see {self._logs}")
 
     def _run(self) -> None:
-        kafka = self._start_everything()
-        self._start_pipeline(kafka)
+        self._kafka = self._start_everything()
+        self._find_spark()
         next_show = 0.0
         while time.monotonic() < self._deadline:
             self._look()
@@ -150,7 +154,7 @@ class Demo:
             self._others.append(other)
             other.start()
 
-    def _start_pipeline(self, kafka: str) -> None:
+    def _find_spark(self) -> None:
         from headrace.spark.java import SparkUnavailable, require_spark
 
         if not self._spark:
@@ -161,23 +165,25 @@ class Demo:
             from headrace.spark.runner.publishing import tell_unavailable
 
             self._view.without_spark(str(missing))
-            tell_unavailable(kafka, PIPELINE, str(missing))
+            for name in PIPELINES:
+                tell_unavailable(self._kafka, name, str(missing))
             return
-        arguments = ["pipeline", "run", PIPELINE, "--data", str(self._data), "--server", kafka, "--json", "--conf", QUICK]
-        self._pipeline = Child(PIPELINE, arguments, self._logs / "run.log")
-        self._view.pipeline(PIPELINE)
+        self._waiting = list(PIPELINES)
+        self._start_pipeline()
+
+    def _start_pipeline(self) -> None:
+        """The next one."""
+        name = self._waiting.pop(0)
+        arguments = ["pipeline", "run", name, "--data", str(self._data), "--server", self._kafka, "--json", "--conf", QUICK]
+        self._pipelines.append(Child(name, arguments, self._logs / f"{name}.run.log"))
+        self._view.pipeline(name)
 
     # While it runs
 
     def _look(self) -> None:
         assert self._server is not None
-        if self._pipeline is not None:
-            for line in self._pipeline.news():
-                self._take(line)
-            if self._pipeline.code is not None:
-                self._failed = True
-                self._view.trouble(f"{PIPELINE} has ended: {self._pipeline.last_words()}")
-                self._pipeline = None
+        for pipeline in tuple(self._pipelines):
+            self._look_at(pipeline)
         for domain, feed in self._feeds.items():
             self._tell(domain, feed.trouble and f"the events of {domain} have stopped: {feed.trouble}")
         for other in self._others:
@@ -185,18 +191,31 @@ class Demo:
         if self._server.code is not None:
             raise CommandError(f"the server has ended with code {self._server.code}: {self._server.last_words()}")
 
+    def _look_at(self, pipeline: Child) -> None:
+        newest, at_work = pipeline is self._pipelines[-1], False
+        for line in pipeline.news():
+            self._take(pipeline.name, line)
+            at_work = at_work or line.get("progress", {}).get("batch") is not None
+        if ended := pipeline.code is not None:
+            self._failed.append(pipeline.name)
+            self._view.trouble(f"{pipeline.name} has ended: {pipeline.last_words()}")
+            self._pipelines.remove(pipeline)
+        if self._waiting and newest and (at_work or ended):
+            self._start_pipeline()
+
     def _tell(self, who: str, trouble: str | None) -> None:
         """Each trouble once."""
         if trouble is not None and self._complained.get(who) != trouble:
             self._complained[who] = trouble
             self._view.trouble(trouble)
 
-    def _take(self, line: dict[str, Any]) -> None:
+    def _take(self, pipeline: str, line: dict[str, Any]) -> None:
         if "run" in line:
-            self._tables = str(line["run"]["tables"])
+            if pipeline == PIPELINES[0]:
+                self._tables = str(line["run"]["tables"])
             self._view.running(line["run"])
         elif "progress" in line:
-            self._view.progress(line["progress"])
+            self._view.progress(pipeline, line["progress"])
 
     def _show(self, *, last: bool = False) -> None:
         self._view.result(self._rows(), self._sent, self._counts(), last=last)
@@ -228,7 +247,9 @@ class Demo:
 
     def _end(self) -> None:
         """In order: those who read and write, then the server. A second signal does not wait."""
-        children = [(self._pipeline, PIPELINE_GRACE_S), (self._server, SERVER_GRACE_S)]
+        children = [(pipeline, PIPELINE_GRACE_S) for pipeline in self._pipelines]
+        if self._server is not None:
+            children.append((self._server, SERVER_GRACE_S))
         try:
             for other in self._others:
                 other.close()
@@ -236,12 +257,14 @@ class Demo:
                 feed.close()
             for other in self._others:
                 other.join()
+            for pipeline in self._pipelines:
+                pipeline.ask_to_end()  # all of them at once
             for child, grace_s in children:
-                if child is not None and not child.end(grace_s):
+                if not child.end(grace_s):
                     complain(f"headrace: {child.name} did not end in {grace_s:g} s and was killed")
         except Stopped:
             for child, _ in children:
-                if child is not None and child.code is None:
+                if child.code is None:
                     child.kill()
             raise
         self._view.ended(self._sent)

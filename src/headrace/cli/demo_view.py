@@ -24,7 +24,7 @@ class View:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._queries: dict[str, dict[str, Any]] = {}
+        self._queries: dict[tuple[str, str], dict[str, Any]] = {}  # by pipeline and name
         self._next = 0.0
 
     def server(self, ready: dict[str, Any], data: Path) -> None:
@@ -50,8 +50,8 @@ class View:
     def running(self, run: dict[str, Any]) -> None:
         self._session.say(f"Its tables: {run['tables']}. Its log: {run['log']}")
 
-    def progress(self, status: dict[str, Any]) -> None:
-        self._queries[status["query"]] = status
+    def progress(self, pipeline: str, status: dict[str, Any]) -> None:
+        self._queries[pipeline, status["query"]] = status
 
     def trouble(self, text: str) -> None:
         self._session.say(text)
@@ -100,8 +100,8 @@ class JsonView(View):
     def running(self, run: dict[str, Any]) -> None:
         self._session.emit({"run": run})
 
-    def progress(self, status: dict[str, Any]) -> None:
-        self._session.emit({"progress": status})
+    def progress(self, pipeline: str, status: dict[str, Any]) -> None:
+        self._session.emit({"progress": {"pipeline": pipeline, **status}})
 
     def trouble(self, text: str) -> None:
         self._session.emit({"trouble": text})

@@ -30,7 +30,15 @@ def is_closed(address: str) -> bool:
         return probe.connect_ex((host, int(port))) != 0
 
 
-def test_balances_of_live_events_are_seen_and_everything_ends(demo: Callable[..., Demo], tmp_path: Path) -> None:
+def at_work(line: dict[str, Any]) -> str | None:
+    """The pipeline that has done something."""
+    progress = line.get("progress", {})
+    return progress["pipeline"] if progress.get("batch") is not None else None
+
+
+def test_pipelines_start_one_after_the_other_balances_are_seen_and_everything_ends(
+    demo: Callable[..., Demo], tmp_path: Path
+) -> None:
     try:
         require_spark()
     except SparkUnavailable as missing:
@@ -43,10 +51,12 @@ def test_balances_of_live_events_are_seen_and_everything_ends(demo: Callable[...
     assert set(rows[0]) == {"account", "customer", "currency", "balance", "transactions", "last"}
     amounts = [float(row["balance"]) for row in rows]
     assert amounts == sorted(amounts, reverse=True)
+    running.until(lambda line: at_work(json.loads(line)) == "shop.trending")
     code, said = running.end(signal.SIGTERM)
     assert (code, said) == (143, "")
-    record = json.loads((tmp_path / "data" / "pipelines" / "banking.balances" / "run.json").read_text())
-    assert record["state"] == "stopped"
+    for name in ("banking.balances", "shop.trending"):
+        record = json.loads((tmp_path / "data" / "pipelines" / name / "run.json").read_text())
+        assert record["state"] == "stopped"
     assert is_closed(server["kafka"])
 
 
