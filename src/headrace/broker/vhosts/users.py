@@ -210,6 +210,22 @@ def check_exchange_access(user: User, what: str, exchange: str, vhost: str) -> N
         raise access_refused(f"{what} access to {exchange_text(name, vhost)} refused for user '{user.name}'")
 
 
+def check_dead_letter_access(user: User, queue: str, arguments: Mapping[str, object], vhost: str) -> None:
+    """A new queue may only send its dead letters where its user could have sent them."""
+    exchange = arguments.get("x-dead-letter-exchange")
+    if isinstance(exchange, str):
+        check_queue_access(user, "read", queue, vhost)
+        check_exchange_access(user, "write", exchange, vhost)
+
+
+def check_alternate_access(user: User, exchange: str, arguments: Mapping[str, object], vhost: str) -> None:
+    """And a new exchange what it can't route."""
+    alternate = arguments.get("alternate-exchange")
+    if isinstance(alternate, str):
+        check_exchange_access(user, "read", exchange, vhost)
+        check_exchange_access(user, "write", alternate, vhost)
+
+
 def check_topic_access(user: User, what: str, exchange: str, routing_key: str, vhost: str) -> None:
     """Of a topic exchange, beside the access to the exchange itself. `{username}` and `{vhost}` in a pattern stand for them."""
     for topic in user.topic_permissions.get(vhost, ()):
