@@ -43,11 +43,11 @@ if TYPE_CHECKING:
 
 
 def _check_exchange(channel: Channel, what: str, name: str) -> None:
-    check_exchange_access(channel.connection.user_now(), what, stripped(name), channel.vhost.name)
+    check_exchange_access(channel.connection.user_now(), what, name, channel.vhost.name)
 
 
 def _check_queue(channel: Channel, what: str, name: str) -> None:
-    check_queue_access(channel.connection.user_now(), what, stripped(name), channel.vhost.name)
+    check_queue_access(channel.connection.user_now(), what, name, channel.vhost.name)
 
 
 def _check_source(channel: Channel, name: str, routing_key: str) -> None:

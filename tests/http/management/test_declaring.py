@@ -287,4 +287,12 @@ def test_what_is_new_may_only_pass_on_where_its_user_may_write(api: Api, name: s
             body = {"arguments": {argument: target}}
             assert api.ask("PUT", path, body, user=f"{name}:p").status == status
         assert api.delete(path) == 204
+
+
+def test_line_ends_in_a_path_open_nothing(api: Api, queue: str, name: str) -> None:
+    all_but_one = f"^(?!{queue}$)"
+    api.put(f"/users/{name}", {"password": "p", "tags": "management"})
+    api.put(f"/permissions/%2F/{name}", {"configure": "", "write": all_but_one, "read": ".*"})
+    assert api.ask("POST", f"/bindings/%2F/e/amq.fanout/q/%0D{queue}", {}, user=f"{name}:p").status == 401
+    assert api.get(f"/bindings/%2F/e/amq.fanout/q/{queue}") == []
     assert api.delete(f"/users/{name}") == 204

@@ -21,7 +21,7 @@ from typing import Any
 
 from headrace.broker.exchanges.values import printed
 from headrace.broker.queues.errors import access_refused, not_allowed
-from headrace.broker.vhosts.names import exchange_text, queue_text
+from headrace.broker.vhosts.names import exchange_text, queue_text, stripped
 from headrace.dataclass import dataclass
 
 DEFAULT_USER = "guest"
@@ -199,13 +199,14 @@ def check_vhost_access(user: User, vhost: str) -> None:
 
 
 def check_queue_access(user: User, what: str, queue: str, vhost: str) -> None:
-    """`what` is "configure", "write" or "read"."""
+    """`what` is "configure", "write" or "read". Names count without the line ends that they lose."""
+    queue = stripped(queue)
     if not _allowed(user, what, queue, vhost):
         raise access_refused(f"{what} access to {queue_text(queue, vhost)} refused for user '{user.name}'")
 
 
 def check_exchange_access(user: User, what: str, exchange: str, vhost: str) -> None:
-    name = exchange or "amq.default"  # the name under which permissions know the default exchange
+    name = stripped(exchange) or "amq.default"  # the name under which permissions know the default exchange
     if not _allowed(user, what, name, vhost):
         raise access_refused(f"{what} access to {exchange_text(name, vhost)} refused for user '{user.name}'")
 
