@@ -97,11 +97,20 @@ def test_rights_are_for_the_name_that_the_server_gives(connect: Callable[[str], 
     assert text.startswith("ACCESS_REFUSED - configure access to queue 'amq.gen-")
 
 
-def test_a_reserved_name_is_the_reason_before_the_missing_right_is(connect: Callable[[str], Wire]) -> None:
+@pytest.mark.parametrize(
+    ("method", "text"),
+    [
+        (QueueDeclare("amq.mine"), "queue name 'amq.mine' contains reserved prefix 'amq.*'"),
+        (ExchangeDelete("amq.fanout"), "deletion of system exchange 'amq.fanout' in vhost '/' not allowed"),
+        (ExchangeDelete(""), "operation not permitted on the default exchange"),
+    ],
+)
+def test_what_nobody_may_do_is_the_reason_before_the_missing_right_is(
+    connect: Callable[[str], Wire], method: Method, text: str
+) -> None:
     wire = connect("some")
-    wire.send(1, QueueDeclare("amq.mine"))
-    text = "ACCESS_REFUSED - queue name 'amq.mine' contains reserved prefix 'amq.*'"
-    assert wire.closed_channel() == (403, text, 50, 10)
+    wire.send(1, method)
+    assert wire.closed_channel() == (403, f"ACCESS_REFUSED - {text}", *method.ids)
 
 
 @pytest.mark.parametrize(

@@ -76,8 +76,8 @@ def _exchange_declare(channel: Channel, method: ExchangeDeclare) -> None:
 
 
 def _exchange_delete(channel: Channel, method: ExchangeDelete) -> None:
-    _check_exchange(channel, "configure", method.exchange)
-    changed = channel.vhost.delete_exchange(method.exchange, if_unused=method.if_unused)
+    user = channel.connection.user_now()
+    changed = channel.vhost.delete_exchange(method.exchange, if_unused=method.if_unused, user=user)
     channel.answer(method, ExchangeDeleteOk(), nowait=method.nowait, durable=changed)
 
 

@@ -172,12 +172,14 @@ class VirtualHost:
         self._configure_exchange(exchange)
 
     @audited("exchange.delete", in_vhost, bool)
-    def delete_exchange(self, name: str, *, if_unused: bool = False) -> bool:
+    def delete_exchange(self, name: str, *, if_unused: bool = False, user: User | None = None) -> bool:
         """One that is not there is deleted already."""
         name = stripped(name)
         check_not_default(name)
         if name.startswith(RESERVED):
             raise access_refused(f"deletion of system {exchange_text(name, self.name)} not allowed")
+        if user is not None:
+            check_exchange_access(user, "configure", name, self.name)
         exchange = self.exchanges.get(name)
         if exchange is None:
             return False
