@@ -15,6 +15,7 @@ from headrace.amqp.methods import (
     BasicGet,
     ExchangeBind,
     ExchangeDeclare,
+    ExchangeDeclareOk,
     ExchangeDelete,
     QueueBind,
     QueueDeclare,
@@ -83,6 +84,71 @@ def test_what_is_not_allowed_closes_the_channel(connect: Callable[[str], Wire], 
     wire.call(1, QueueDeclare("mine"), QueueDeclareOk)
     wire.send(1, method)
     assert wire.closed_channel() == (403, f"ACCESS_REFUSED - {what} in vhost '/' refused for user 'some'", *method.ids)
+
+
+def test_rights_are_for_the_name_that_the_server_gives(connect: Callable[[str], Wire], server: InProcess) -> None:
+    server.call(lambda: put(server, "nameless", Permissions("^amq[.]gen-", "", "")))
+    declared = connect("nameless").call(1, QueueDeclare("", exclusive=True), QueueDeclareOk)
+    assert declared.queue.startswith("amq.gen-")
+    wire = connect("some")
+    wire.send(1, QueueDeclare(""))
+    code, text = wire.closed_channel()[:2]
+    assert code == 403
+    assert text.startswith("ACCESS_REFUSED - configure access to queue 'amq.gen-")
+
+
+@pytest.mark.parametrize(
+    ("method", "text"),
+    [
+        (QueueDeclare("amq.mine"), "queue name 'amq.mine' contains reserved prefix 'amq.*'"),
+        (ExchangeDelete("amq.fanout"), "deletion of system exchange 'amq.fanout' in vhost '/' not allowed"),
+        (ExchangeDelete(""), "operation not permitted on the default exchange"),
+    ],
+)
+def test_what_nobody_may_do_is_the_reason_before_the_missing_right_is(
+    connect: Callable[[str], Wire], method: Method, text: str
+) -> None:
+    wire = connect("some")
+    wire.send(1, method)
+    assert wire.closed_channel() == (403, f"ACCESS_REFUSED - {text}", *method.ids)
+
+
+@pytest.mark.parametrize(
+    "method",
+    [QueueDelete("closed\n"), QueuePurge("clo\rsed"), QueueBind("c\nlosed", "amq.fanout", ""), ExchangeDelete("closed\n")],
+)
+def test_line_ends_that_names_lose_open_nothing(connect: Callable[[str], Wire], server: InProcess, method: Method) -> None:
+    all_but_one = r"^(?!closed\Z)"
+    server.call(lambda: put(server, "kept-out", Permissions(all_but_one, all_but_one, all_but_one)))
+    wire = connect("kept-out")
+    wire.send(1, method)
+    code, text = wire.closed_channel()[:2]
+    assert code == 403
+    assert " access to " in text
+    assert "'closed'" in text
+
+
+def test_what_is_there_already_is_declared_again_without_the_rights_to_where_its_dead_letters_go(
+    connect: Callable[[str], Wire], server: InProcess
+) -> None:
+    queue = QueueDeclare("mine-dying", arguments={"x-dead-letter-exchange": "amq.fanout"})
+    exchange = ExchangeDeclare("mine-passing-on", "fanout", arguments={"alternate-exchange": "amq.fanout"})
+    guest = Wire(server.url)
+    guest.log_in()
+    guest.open()
+    guest.call(1, queue, QueueDeclareOk)
+    guest.call(1, exchange, ExchangeDeclareOk)
+    wire = connect("some")
+    wire.call(1, queue, QueueDeclareOk)
+    wire.call(1, exchange, ExchangeDeclareOk)
+    guest.close()
+
+
+def test_an_alternate_exchange_needs_the_right_to_write_to_it(connect: Callable[[str], Wire]) -> None:
+    wire = connect("some")
+    wire.send(1, ExchangeDeclare("mine-new", "fanout", arguments={"alternate-exchange": "amq.fanout"}))
+    text = "ACCESS_REFUSED - write access to exchange 'amq.fanout' in vhost '/' refused for user 'some'"
+    assert wire.closed_channel() == (403, text, 40, 10)
 
 
 def test_publishing_needs_the_right_to_write(connect: Callable[[str], Wire], server: InProcess) -> None:

@@ -32,7 +32,7 @@ from headrace.amqp.methods import (
 from headrace.amqp.names import queue_name
 from headrace.broker.audit import Actor, acting
 from headrace.broker.queues.errors import access_refused
-from headrace.broker.vhosts.names import REPLY_TO
+from headrace.broker.vhosts.names import REPLY_TO, stripped
 from headrace.broker.vhosts.users import check_exchange_access, check_queue_access, check_topic_access
 
 if TYPE_CHECKING:
@@ -51,6 +51,7 @@ def _check_queue(channel: Channel, what: str, name: str) -> None:
 
 
 def _check_source(channel: Channel, name: str, routing_key: str) -> None:
+    name = stripped(name)
     _check_exchange(channel, "read", name)
     exchange = channel.vhost.exchanges.get(name)
     if exchange is not None and exchange.kind == "topic":
@@ -61,12 +62,6 @@ def _check_source(channel: Channel, name: str, routing_key: str) -> None:
 
 
 def _exchange_declare(channel: Channel, method: ExchangeDeclare) -> None:
-    if not method.passive:
-        _check_exchange(channel, "configure", method.exchange)
-        alternate = method.arguments.get("alternate-exchange")
-        if isinstance(alternate, str):
-            _check_exchange(channel, "read", method.exchange)
-            _check_exchange(channel, "write", alternate)
     changed = channel.vhost.declare_exchange(
         method.exchange,
         method.type,
@@ -75,13 +70,14 @@ def _exchange_declare(channel: Channel, method: ExchangeDeclare) -> None:
         auto_delete=method.auto_delete,
         internal=method.internal,
         arguments=method.arguments,
+        user=channel.connection.user_now(),
     )
     channel.answer(method, ExchangeDeclareOk(), nowait=method.nowait, durable=changed and method.durable)
 
 
 def _exchange_delete(channel: Channel, method: ExchangeDelete) -> None:
-    _check_exchange(channel, "configure", method.exchange)
-    changed = channel.vhost.delete_exchange(method.exchange, if_unused=method.if_unused)
+    user = channel.connection.user_now()
+    changed = channel.vhost.delete_exchange(method.exchange, if_unused=method.if_unused, user=user)
     channel.answer(method, ExchangeDeleteOk(), nowait=method.nowait, durable=changed)
 
 
@@ -109,12 +105,6 @@ def _queue_declare(channel: Channel, method: QueueDeclare) -> None:
     if name.startswith(REPLY_TO) and (name == REPLY_TO or name in channel.vhost.reply_names):
         _declared(channel, method, name, 0, 1, durable=False)  # there as long as its consumer is
         return
-    if not method.passive:
-        _check_queue(channel, "configure", name)
-        dead_letters = method.arguments.get("x-dead-letter-exchange")
-        if isinstance(dead_letters, str):
-            _check_queue(channel, "read", name)
-            _check_exchange(channel, "write", dead_letters)
     queue, changed = channel.vhost.declare_queue(
         name,
         passive=method.passive,
@@ -123,6 +113,7 @@ def _queue_declare(channel: Channel, method: QueueDeclare) -> None:
         auto_delete=method.auto_delete,
         arguments=method.arguments,
         owner=channel.connection,
+        user=channel.connection.user_now(),
     )
     _declared(channel, method, queue.name, queue.ready_count, queue.consumer_count, durable=changed and queue.durable)
 

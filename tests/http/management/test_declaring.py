@@ -276,3 +276,23 @@ def test_users_and_permissions_are_what_amqp_asks(server: HeadraceServer, api: A
     assert api.get("/whoami", user=f"{name}.copy:second")["name"] == f"{name}.copy"
     assert api.ask("POST", "/users/bulk-delete", {"users": [name, f"{name}.copy"]}).status == 204
     assert api.ask("GET", f"/users/{name}").status == 404
+
+
+def test_what_is_new_may_only_pass_on_where_its_user_may_write(api: Api, name: str) -> None:
+    api.put(f"/users/{name}", {"password": "p", "tags": "management"})
+    api.put(f"/permissions/%2F/{name}", {"configure": "^mine", "write": "^mine", "read": "^mine"})
+    for kind, argument in (("queues", "x-dead-letter-exchange"), ("exchanges", "alternate-exchange")):
+        path = f"/{kind}/%2F/mine-{name}"
+        for target, status in (("amq.fanout", 401), ("mine-other", 201), ("mine-other", 204)):
+            body = {"arguments": {argument: target}}
+            assert api.ask("PUT", path, body, user=f"{name}:p").status == status
+        assert api.delete(path) == 204
+
+
+def test_line_ends_in_a_path_open_nothing(api: Api, queue: str, name: str) -> None:
+    all_but_one = f"^(?!{queue}$)"
+    api.put(f"/users/{name}", {"password": "p", "tags": "management"})
+    api.put(f"/permissions/%2F/{name}", {"configure": "", "write": all_but_one, "read": ".*"})
+    assert api.ask("POST", f"/bindings/%2F/e/amq.fanout/q/%0D{queue}", {}, user=f"{name}:p").status == 401
+    assert api.get(f"/bindings/%2F/e/amq.fanout/q/{queue}") == []
+    assert api.delete(f"/users/{name}") == 204

@@ -203,6 +203,11 @@ CHANNEL_ERRORS = {
         "PRECONDITION_FAILED - invalid arg 'x-priority' for queue '{}' in vhost '/': \"expected integer, got longstr\"",
         lambda c, n: (c.queue_declare(n, exclusive=True), Inbox(c, n, arguments={"x-priority": "high"})),
     ),
+    "offset-in-a-classic-queue": (
+        406,
+        "PRECONDITION_FAILED - invalid arg 'x-stream-offset' for queue '{}' in vhost '/' of queue type rabbit_classic_queue",
+        lambda c, n: (c.queue_declare(n, exclusive=True), Inbox(c, n, arguments={"x-stream-offset": "first"})),
+    ),
     "unknown-exchange-type": (
         406,  # 3.x: 503, which closes the connection
         "PRECONDITION_FAILED - unknown exchange type 'sideways'",
@@ -220,6 +225,15 @@ CONNECTION_ERRORS = {
             Inbox(c, n, tag="mine"),
             c._impl._send_method(Basic.Consume(queue=n, consumer_tag="mine")),
             c.basic_qos(),
+        ),
+    ),
+    "prefetch-for-all-of-a-quorum-queue": (
+        540,
+        "NOT_IMPLEMENTED - queue '{}' in vhost '/' does not support global qos",
+        lambda c, n: (
+            c.queue_declare(n, durable=True, arguments={"x-queue-type": "quorum", "x-expires": 60_000}),
+            c.basic_qos(prefetch_count=1, global_qos=True),
+            Inbox(c, n),
         ),
     ),
     "recover-without-requeue": (

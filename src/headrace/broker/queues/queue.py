@@ -20,12 +20,13 @@ from headrace.broker.queues.backlog import Backlog, LogBacklog, MemoryBacklog
 from headrace.broker.queues.body_sizes import BodySizes
 from headrace.broker.queues.consumers import Chunk, Consumer, Consumers
 from headrace.broker.queues.disuse import Disuse
-from headrace.broker.queues.errors import access_refused
+from headrace.broker.queues.errors import access_refused, not_implemented
 from headrace.broker.queues.lane import Head, Lane
 from headrace.broker.queues.leaving import Leaving
 from headrace.broker.queues.run import Run
 from headrace.broker.queues.settings import Overflow, QueueSettings, RetryOn
 from headrace.broker.queues.state import lane_key
+from headrace.broker.queues.stream_arguments import check_no_stream_arguments
 from headrace.broker.queues.surroundings import QUEUE_TOPIC, TOPIC_PREFIX, Surroundings
 from headrace.record.amqp.properties import expiration, priority
 
@@ -206,8 +207,12 @@ class Queue:
     # --- consumers
 
     def consume(self, consumer: Consumer) -> None:
+        text = f"queue '{self.name}' in vhost '{self.vhost}'"
+        check_no_stream_arguments(text, self.kind, consumer.arguments)
+        if self.kind == "quorum" and getattr(consumer, "global_qos", False):  # those of other protocols have none
+            raise not_implemented(f"{text} does not support global qos")
         if self.consumers and (consumer.exclusive or self.consumers.exclusive):
-            raise access_refused(f"queue '{self.name}' in vhost '{self.vhost}' in exclusive use")
+            raise access_refused(f"{text} in exclusive use")
         self.consumers.add(consumer, single_active=self.settings.single_active_consumer)
         self._disuse.used()
         for lane in self.lanes:

@@ -16,7 +16,7 @@ FILTER_VALUE = "x-stream-filter-value"
 MATCH_UNFILTERED = "x-stream-match-unfiltered"
 PARTITION = "x-stream-partition"  # ours: RabbitMQ's streams have no partitions
 
-_KNOWN = frozenset({OFFSET, FILTER, MATCH_UNFILTERED, PARTITION})
+_FOR_STREAMS = (OFFSET, FILTER, MATCH_UNFILTERED, PARTITION)
 _OTHERS = ("x-priority", "x-credit", "x-consumer-timeout")  # what consumers of other queues may ask for
 _INTERVAL = re.compile(r"([0-9]{1,15})([YMDhms])")
 _UNIT_MS = {"Y": 365 * 86_400_000, "M": 30 * 86_400_000, "D": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1000}
@@ -63,6 +63,13 @@ def check_consumer(queue: str, no_ack: bool, prefetch: int, global_qos: bool) ->
         raise not_implemented(f"automatic acknowledgement not supported by stream queues {queue}")
     if global_qos:
         raise not_implemented(f"{queue} does not support global qos")
+
+
+def check_no_stream_arguments(queue: str, kind: str, arguments: Mapping[str, object]) -> None:
+    """Whoever asks for an offset takes the queue for a stream, and would take messages away where it means to read them."""
+    for name in _FOR_STREAMS:
+        if name in arguments:
+            raise precondition_failed(f"invalid arg '{name}' for {queue} of queue type rabbit_{kind}_queue")
 
 
 def check_arguments(queue: str, arguments: Mapping[str, object]) -> None:

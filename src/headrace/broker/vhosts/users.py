@@ -21,7 +21,7 @@ from typing import Any
 
 from headrace.broker.exchanges.values import printed
 from headrace.broker.queues.errors import access_refused, not_allowed
-from headrace.broker.vhosts.names import exchange_text, queue_text
+from headrace.broker.vhosts.names import exchange_text, queue_text, stripped
 from headrace.dataclass import dataclass
 
 DEFAULT_USER = "guest"
@@ -199,15 +199,32 @@ def check_vhost_access(user: User, vhost: str) -> None:
 
 
 def check_queue_access(user: User, what: str, queue: str, vhost: str) -> None:
-    """`what` is "configure", "write" or "read"."""
+    """`what` is "configure", "write" or "read". Names count without the line ends that they lose."""
+    queue = stripped(queue)
     if not _allowed(user, what, queue, vhost):
         raise access_refused(f"{what} access to {queue_text(queue, vhost)} refused for user '{user.name}'")
 
 
 def check_exchange_access(user: User, what: str, exchange: str, vhost: str) -> None:
-    name = exchange or "amq.default"  # the name under which permissions know the default exchange
+    name = stripped(exchange) or "amq.default"  # the name under which permissions know the default exchange
     if not _allowed(user, what, name, vhost):
         raise access_refused(f"{what} access to {exchange_text(name, vhost)} refused for user '{user.name}'")
+
+
+def check_dead_letter_access(user: User, queue: str, arguments: Mapping[str, object], vhost: str) -> None:
+    """A new queue may only send its dead letters where its user could have sent them."""
+    exchange = arguments.get("x-dead-letter-exchange")
+    if isinstance(exchange, str):
+        check_queue_access(user, "read", queue, vhost)
+        check_exchange_access(user, "write", exchange, vhost)
+
+
+def check_alternate_access(user: User, exchange: str, arguments: Mapping[str, object], vhost: str) -> None:
+    """And a new exchange what it can't route."""
+    alternate = arguments.get("alternate-exchange")
+    if isinstance(alternate, str):
+        check_exchange_access(user, "read", exchange, vhost)
+        check_exchange_access(user, "write", alternate, vhost)
 
 
 def check_topic_access(user: User, what: str, exchange: str, routing_key: str, vhost: str) -> None:

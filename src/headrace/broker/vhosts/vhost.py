@@ -44,12 +44,19 @@ from headrace.broker.vhosts.effective import queue_settings
 from headrace.broker.vhosts.names import PREDECLARED, REPLY_TO, RESERVED, SERVER_NAMED, exchange_text, queue_text, stripped
 from headrace.broker.vhosts.policies import Policies, Policy
 from headrace.broker.vhosts.publishing import Published, Publishing, ReplyConsumer, Skip
+from headrace.broker.vhosts.users import (
+    check_alternate_access,
+    check_dead_letter_access,
+    check_exchange_access,
+    check_queue_access,
+)
 
 if TYPE_CHECKING:
     from headrace.broker.queues.any_queue import AnyQueue
     from headrace.broker.queues.run import Run
     from headrace.broker.vhosts.definitions_table import Definitions
     from headrace.broker.vhosts.publishing import Delayed, ReplyQueue
+    from headrace.broker.vhosts.users import User
 
 logger = logging.getLogger("headrace.vhosts")
 
@@ -131,7 +138,9 @@ class VirtualHost:
         auto_delete: bool = False,
         internal: bool = False,
         arguments: Mapping[str, object] = NO_ARGUMENTS,
+        user: User | None = None,
     ) -> bool:
+        """`user` is who must have the rights to it; None is the server itself."""
         name = stripped(name)
         if not passive:
             check_exchange_kind(kind)
@@ -139,12 +148,16 @@ class VirtualHost:
         if passive:
             self._exchange(name)
             return False
+        if user is not None:
+            check_exchange_access(user, "configure", name, self.name)
         exchange = Exchange(name, kind, durable, auto_delete, internal, dict(arguments))
         there = self.exchanges.get(name)
         if there is not None:
             check_same_exchange(there, self.name, exchange)
             return False
         check_new_exchange(name, self.name, kind, arguments)
+        if user is not None:
+            check_alternate_access(user, name, arguments, self.name)
         if len(self.exchanges) >= MAX_EXCHANGES:
             raise _limit_reached("exchange", name, self.name, MAX_EXCHANGES)
         self._definitions.set_exchange(self.name, exchange)
@@ -159,12 +172,14 @@ class VirtualHost:
         self._configure_exchange(exchange)
 
     @audited("exchange.delete", in_vhost, bool)
-    def delete_exchange(self, name: str, *, if_unused: bool = False) -> bool:
+    def delete_exchange(self, name: str, *, if_unused: bool = False, user: User | None = None) -> bool:
         """One that is not there is deleted already."""
         name = stripped(name)
         check_not_default(name)
         if name.startswith(RESERVED):
             raise access_refused(f"deletion of system {exchange_text(name, self.name)} not allowed")
+        if user is not None:
+            check_exchange_access(user, "configure", name, self.name)
         exchange = self.exchanges.get(name)
         if exchange is None:
             return False
@@ -215,8 +230,10 @@ class VirtualHost:
         arguments: Mapping[str, object] = NO_ARGUMENTS,
         owner: object = None,
         as_defined: bool = False,
+        user: User | None = None,
     ) -> tuple[AnyQueue, bool]:
-        """Without a name it gets one. `owner` is the connection; an exclusive queue belongs to it, and is never durable.
+        """Without a name it gets one, and `user` must have the rights to that one; None is the server itself.
+        `owner` is the connection; an exclusive queue belongs to it, and is never durable.
         `as_defined` is for definitions: they have names that clients can't give, and say of what type a queue is."""
         name = stripped(name)
         if passive or name.startswith(REPLY_TO):
@@ -230,12 +247,16 @@ class VirtualHost:
             arguments = with_default_type(self.default_queue_type, arguments, durable_and_shared=shared)
             check_queue_name(name, self.name, arguments)
         name = name or SERVER_NAMED + urlsafe_b64encode(self._random_bytes(16)).rstrip(b"=").decode()
+        if user is not None:
+            check_queue_access(user, "configure", name, self.name)
         there = self.queues.get(name)
         if there is not None:
             check_same_queue(there, durable=lasting, auto_delete=auto_delete, arguments=arguments, owner=wanted_by)
             there.touch()
             return there, False
         resource = queue_text(name, self.name)
+        if user is not None:
+            check_dead_letter_access(user, name, arguments, self.name)
         kind = check_queue_arguments(arguments, resource)
         check_queue_properties(kind, resource, durable=durable, exclusive=exclusive, auto_delete=auto_delete)
         if len(self.queues) >= self.max_queues:

@@ -60,7 +60,6 @@ async def _declare(call: Call) -> Answer:
     if call.broker.vhosts.get(call["vhost"]) is None:
         raise ApiError(404, "not_found", "vhost_not_found")
     vhost, name, body = call.vhost_to_use(), call["name"], call.body()
-    check_exchange_access(call.user, "configure", name, vhost.name)
     there = name in vhost.exchanges
     vhost.declare_exchange(
         name,
@@ -69,6 +68,7 @@ async def _declare(call: Call) -> Answer:
         auto_delete=body.flag("auto_delete"),
         internal=body.flag("internal"),
         arguments=body.table("arguments"),
+        user=call.user,
     )
     await call.durable()
     return NO_CONTENT if there else CREATED

@@ -131,7 +131,6 @@ async def _declare(call: Call) -> Answer:
     if call.broker.vhosts.get(call["vhost"]) is None:
         raise ApiError(404, "not_found", "vhost_not_found")
     vhost, name, body = call.vhost_to_use(), call["name"], call.body()
-    check_queue_access(call.user, "configure", name, vhost.name)
     there = name in vhost.queues
     arguments = body.table("arguments")
     vhost.declare_queue(
@@ -139,6 +138,7 @@ async def _declare(call: Call) -> Answer:
         durable=body.flag("durable", arguments.get("x-queue-type") in ("quorum", "stream")),  # which can't be anything else
         auto_delete=body.flag("auto_delete"),
         arguments=arguments,
+        user=call.user,
     )
     await call.durable()
     return NO_CONTENT if there else CREATED
