@@ -65,6 +65,7 @@ def test_what_is_not_there_or_not_the_same_is_a_problem(v1: V1, name: str) -> No
     assert_problem(v1.ask("GET", "/v1/vhosts/nowhere/queues"), 404, "not_found")
     assert_problem(v1.ask("GET", f"{VHOST}/exchanges/{name}"), 404, "not_found")
     v1.ask("PUT", f"{VHOST}/queues/{name}", {})
+    assert v1.ask("GET", f"{VHOST}/queues/{name}").body["durable"] is True
     assert_problem(v1.ask("PUT", f"{VHOST}/queues/{name}", {"durable": False}), 409, "precondition_failed", "inequivalent")
     assert_problem(v1.ask("PUT", f"{VHOST}/queues/{name}-2", {"arguments": 5}), 400, "bad_request")
     assert_problem(v1.ask("PUT", f"{VHOST}/exchanges/{name}", {"type": "odd"}), 409, "precondition_failed", "unknown")

@@ -41,6 +41,7 @@ class Call:
     query: Mapping[str, str]
     headers: Mapping[str, str]
     raw_body: bytes = b""
+    durable_unless_said: bool = False  # what is declared: RabbitMQ's API makes it transient
 
     # --- what is asked for
 

@@ -64,7 +64,7 @@ async def _declare(call: Call) -> Answer:
     vhost.declare_exchange(
         name,
         body.text("type", "direct"),
-        durable=body.flag("durable"),
+        durable=body.flag("durable", call.durable_unless_said),
         auto_delete=body.flag("auto_delete"),
         internal=body.flag("internal"),
         arguments=body.table("arguments"),

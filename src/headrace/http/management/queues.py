@@ -133,9 +133,10 @@ async def _declare(call: Call) -> Answer:
     vhost, name, body = call.vhost_to_use(), call["name"], call.body()
     there = name in vhost.queues
     arguments = body.table("arguments")
+    always = arguments.get("x-queue-type") in ("quorum", "stream")
     vhost.declare_queue(
         name,
-        durable=body.flag("durable", arguments.get("x-queue-type") in ("quorum", "stream")),  # which can't be anything else
+        durable=body.flag("durable", always or call.durable_unless_said),
         auto_delete=body.flag("auto_delete"),
         arguments=arguments,
         user=call.user,

@@ -2,7 +2,8 @@
 
 They are those of RabbitMQ's management API, done by the same functions and with rows of the same form (`http.management`);
 permissions are those of the virtual host. What differs is what /v1 has in common: who may come without a login, problem+json,
-403 for what is not allowed (RabbitMQ says 401), and lists that always come page by page.
+403 for what is not allowed (RabbitMQ says 401), and lists that always come page by page; and what is declared is durable unless
+it says otherwise.
 
 Bound: `PAGE_SIZE` rows in a list unless the query says how many, 500 at most.
 """
@@ -178,7 +179,8 @@ def _handler(handler: ManagementHandler, rates: Rates, *, listed: bool) -> Handl
     async def handled(ask: Ask) -> Reply:
         query: Mapping[str, str] = {"page": "1", **ask.query} if listed else ask.query
         try:
-            answer = await handler(Call(ask.broker, rates, ask.user, ask.parts, query, ask.headers, ask.raw_body))
+            call = Call(ask.broker, rates, ask.user, ask.parts, query, ask.headers, ask.raw_body, durable_unless_said=True)
+            answer = await handler(call)
         except ApiError as error:
             raise _problem(error) from None
         if not isinstance(answer, Answer):
