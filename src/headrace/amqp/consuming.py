@@ -29,6 +29,7 @@ from headrace.amqp.names import queue_name, random_name
 from headrace.amqp.unacked import Delivered
 from headrace.broker.exchanges.values import type_name
 from headrace.broker.queues.errors import not_allowed, not_implemented, precondition_failed
+from headrace.broker.queues.stream_arguments import refuse_stream_arguments
 from headrace.broker.vhosts.arguments import is_integer
 from headrace.broker.vhosts.names import REPLY_TO, queue_text
 from headrace.broker.vhosts.users import check_queue_access
@@ -206,6 +207,8 @@ def _consume(channel: Channel, method: BasicConsume) -> None:
         _consume_replies(channel, method, tag)
     else:
         queue = _queue_to_read(channel, name)
+        if queue.kind != "stream":
+            refuse_stream_arguments(queue_text(name, queue.vhost), queue.kind, method.arguments)
         consumer = ChannelConsumer(channel, queue, method, tag, _priority(method.arguments, queue))
         queue.consume(consumer)
         channel.consumers[tag] = consumer

@@ -184,7 +184,7 @@ def _confirm_select(channel: Channel, method: ConfirmSelect) -> None:
             if channel.open and ack:
                 channel.connection.write(ack_frame(channel.number, sequence, multiple))
             elif channel.open:
-                channel.send(BasicNack(sequence, multiple, False))
+                channel.send(BasicNack(sequence, multiple))
 
         listener = channel.connection.listener
         times = listener.traffic.requests["basic.publish"]

@@ -71,6 +71,13 @@ def check_arguments(queue: str, arguments: Mapping[str, object]) -> None:
             raise precondition_failed(f"invalid arg '{name}' for {queue} of queue type rabbit_stream_queue")
 
 
+def refuse_stream_arguments(queue: str, kind: str, arguments: Mapping[str, object]) -> None:
+    """On a queue of another type: whoever asks it to begin at an offset would not get what he expects."""
+    for name in arguments:
+        if name in _KNOWN:
+            raise precondition_failed(f"invalid arg '{name}' for {queue} of queue type rabbit_{kind}_queue")
+
+
 def start_of(queue: str, arguments: Mapping[str, object], now_ms: int) -> Start:
     """Where to begin."""
     value = arguments.get(OFFSET, Next)
