@@ -65,6 +65,12 @@ def test_closes_that_cross_are_both_answered(wire: Wire, name: str) -> None:
     wire.open()
 
 
+def test_an_open_before_the_client_has_said_that_it_knows_of_the_close_is_refused(wire: Wire, name: str) -> None:
+    wire.send(1, QueueDeclare(name, passive=True), ChannelOpen())
+    wire.closed_channel()
+    assert wire.closed() == (504, "CHANNEL_ERROR - second 'channel.open' seen", 20, 10)
+
+
 def test_other_channels_go_on_when_one_is_closed(wire: Wire, name: str) -> None:
     wire.open(2)
     wire.send(1, QueueDeclare(name, passive=True))

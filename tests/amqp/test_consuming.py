@@ -52,6 +52,17 @@ def queue(wire: Wire, name: str) -> str:
     return wire.call(1, QueueDeclare(name, auto_delete=True), QueueDeclareOk).queue
 
 
+@pytest.mark.parametrize("kind", ["classic", "quorum"])
+def test_only_a_stream_is_read_from_an_offset(wire: Wire, name: str, kind: str) -> None:
+    wire.call(1, QueueDeclare(name, durable=True, arguments={"x-queue-type": kind}), QueueDeclareOk)
+    wire.send(1, BasicConsume(name, arguments={"x-stream-offset": "first"}))
+    wrong = f"invalid arg 'x-stream-offset' for queue '{name}' in vhost '/' of queue type rabbit_{kind}_queue"
+    assert wire.closed_channel() == (406, f"PRECONDITION_FAILED - {wrong}", 60, 20)
+    wire.send(1, ChannelCloseOk())
+    wire.open()
+    wire.call(1, QueueDelete(name), QueueDeleteOk)
+
+
 def deliveries(wire: Wire, count: int, channel: int = 1) -> list[tuple[int, bool, bytes]]:
     got = []
     for _ in range(count):

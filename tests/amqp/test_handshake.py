@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
+from tests.amqp.in_process import InProcess
 from tests.amqp.wire import CAPABILITIES, HEADER, Ended, Wire
 
 from headrace.amqp.methods import (
@@ -157,21 +159,29 @@ def test_channels_do_not_open_before_the_connection(connect: Connect) -> None:
     assert wire.closed()[0] == 505
 
 
-def test_a_close_is_answered(connect: Connect) -> None:
-    wire = connect()
-    wire.send(0, ConnectionClose(200, "bye", 0, 0))
-    wire.expect(ConnectionCloseOk, 0)
-    assert wire.ended()
-
-
-def test_what_comes_behind_a_close_is_no_reason_to_reset_the_connection(connect: Connect) -> None:
-    wire = connect()
+def test_a_close_is_answered_and_the_socket_is_the_client_s_to_close(connect: Connect) -> None:
+    wire, other = connect(), connect()
     wire.open()
     wire.send(0, ConnectionClose(200, "bye", 0, 0))
     wire.expect(ConnectionCloseOk, 0)
-    assert wire.ended()
     for _ in range(100):  # another thread of the client has not heard of it
         wire.publish(1, "nowhere", b"x" * 1000)
+    other.open()  # whatever the server does at a close it has done by now
+    wire.socket.setblocking(False)
+    with pytest.raises(BlockingIOError):
+        wire.socket.recv(1)
+
+
+def test_who_says_goodbye_and_stays_is_hung_up_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("headrace.amqp.connection.CLOSING_S", 0.0)
+    server = InProcess(tmp_path)
+    wire = Wire(server.url)
+    wire.log_in()
+    wire.send(0, ConnectionClose(200, "bye", 0, 0))
+    wire.expect(ConnectionCloseOk, 0)
+    assert wire.ended()
+    wire.close()
+    server.close()
 
 
 def test_opening_twice_is_refused(connect: Connect) -> None:
@@ -187,7 +197,6 @@ def test_after_its_close_a_connection_hears_nothing_but_the_answer(connect: Conn
     wire.send(1, ChannelOpen())
     wire.send(0, ConnectionClose(200, "bye", 0, 0))
     wire.expect(ConnectionCloseOk, 0)
-    assert wire.ended()
 
 
 def test_open_ok_comes_after_everything_was_right(connect: Connect) -> None:

@@ -19,9 +19,18 @@ from headrace.amqp.methods import (
     BasicNack,
     BasicPublish,
     BasicReturn,
+    ChannelClose,
     ChannelCloseOk,
     ConfirmSelect,
     ConfirmSelectOk,
+    ExchangeBind,
+    ExchangeBindOk,
+    ExchangeDeclare,
+    ExchangeDeclareOk,
+    ExchangeDelete,
+    ExchangeDeleteOk,
+    QueueBind,
+    QueueBindOk,
     QueueDeclare,
     QueueDeclareOk,
     TxCommit,
@@ -51,6 +60,10 @@ def queue(wire: Wire, name: str) -> str:
 
 def ready(wire: Wire, queue: str) -> int:
     return wire.call(1, QueueDeclare(queue, passive=True), QueueDeclareOk).message_count
+
+
+def mandatory(exchange: str, key: str, properties: bytes, body: bytes) -> bytes:
+    return method_frame(1, BasicPublish(exchange, key, mandatory=True)) + content_frames(1, properties, body, 4096)
 
 
 def confirmed(wire: Wire, count: int) -> None:
@@ -104,6 +117,39 @@ def test_a_mandatory_message_comes_back_before_its_confirm(wire: Wire, name: str
     assert returned == BasicReturn(312, "NO_ROUTE", "", name)
     assert wire.content() == (PERSISTENT, BIG)
     assert wire.expect(BasicAck).delivery_tag == 1
+
+
+def test_each_returned_message_keeps_its_own_properties_and_body(wire: Wire, name: str) -> None:
+    properties = [Properties(message_id=str(number), delivery_mode=number % 2 + 1) for number in range(20)]
+    sent = [(encode_properties(each), b"%d" % number) for number, each in enumerate(properties)]
+    wire.raw(b"".join(mandatory("", name, raw, body) for raw, body in sent))
+    for message in sent:
+        wire.expect(BasicReturn)
+        assert wire.content() == message
+
+
+def test_a_returned_message_does_not_tell_of_its_bcc(wire: Wire, name: str) -> None:
+    headers = {"CC": [name + "1"], "BCC": [name + "2"], "n": 1}
+    wire.raw(mandatory("", name, encode_properties(Properties(headers=headers, message_id="m")), b"x"))
+    wire.expect(BasicReturn)
+    returned = decode_properties(wire.content()[0])
+    assert returned == Properties(headers={"CC": [name + "1"], "n": 1}, message_id="m")
+
+
+def test_what_was_published_before_a_mistake_is_confirmed(wire: Wire, queue: str, name: str) -> None:
+    wire.call(1, ConfirmSelect(), ConfirmSelectOk)
+    good = method_frame(1, BasicPublish("", queue)) + content_frames(1, NO_PROPERTIES, b"", 4096)
+    wire.raw(good + good + mandatory(name, "key", NO_PROPERTIES, b""))
+    confirmed(wire, 2)
+    assert wire.closed_channel()[0] == 404
+
+
+def test_what_was_published_before_a_close_is_confirmed(wire: Wire, queue: str) -> None:
+    wire.call(1, ConfirmSelect(), ConfirmSelectOk)
+    good = method_frame(1, BasicPublish("", queue)) + content_frames(1, NO_PROPERTIES, b"", 4096)
+    wire.raw(good + method_frame(1, ChannelClose(200, "", 0, 0)))
+    confirmed(wire, 1)
+    wire.expect(ChannelCloseOk)
 
 
 def test_immediate_is_not_there(wire: Wire, queue: str) -> None:
@@ -217,14 +263,65 @@ def test_an_unknown_exchange_is_refused_before_the_commit(wire: Wire, name: str)
     assert wire.closed_channel() == (404, f"NOT_FOUND - no exchange '{name}' in vhost '/'", 60, 40)
 
 
-def test_a_commit_that_fails_gives_its_acks_back(wire: Wire, queue: str, name: str) -> None:
+@pytest.mark.parametrize("wrong", [Properties(expiration="soon"), Properties(user_id="joe"), Properties(headers={"CC": 1})])
+def test_what_makes_no_sense_is_refused_before_the_commit(wire: Wire, queue: str, wrong: Properties) -> None:
+    wire.call(1, TxSelect(), TxSelectOk)
+    wire.publish(1, queue, b"x", properties=encode_properties(wrong))
+    code, _, class_id, method_id = wire.closed_channel()
+    assert (code, class_id, method_id) == (406, 60, 40)
+
+
+def test_an_internal_exchange_is_refused_before_the_commit(wire: Wire, name: str) -> None:
+    wire.call(1, ExchangeDeclare(name, "direct", internal=True), ExchangeDeclareOk)
+    wire.call(1, TxSelect(), TxSelectOk)
+    wire.publish(1, "key", b"x", exchange=name)
+    text = f"ACCESS_REFUSED - cannot publish to internal exchange '{name}' in vhost '/'"
+    assert wire.closed_channel() == (403, text, 60, 40)
+    wire.send(1, ChannelCloseOk())
+    wire.open()
+    wire.call(1, ExchangeDelete(name), ExchangeDeleteOk)
+
+
+def test_what_was_for_an_exchange_that_is_gone_at_the_commit_goes_nowhere(wire: Wire, name: str) -> None:
+    wire.call(1, ExchangeDeclare(name, "fanout"), ExchangeDeclareOk)
+    wire.call(1, TxSelect(), TxSelectOk)
+    wire.publish(1, "key", b"x", exchange=name)
+    wire.raw(mandatory(name, "key", NO_PROPERTIES, b"y"))
+    wire.call(1, ExchangeDelete(name), ExchangeDeleteOk)
+    wire.send(1, TxCommit())
+    assert wire.expect(BasicReturn) == BasicReturn(312, "NO_ROUTE", name, "key")
+    assert wire.content()[1] == b"y"
+    wire.expect(TxCommitOk)
+
+
+def test_only_what_found_no_queue_comes_back_at_the_commit(wire: Wire, queue: str, name: str) -> None:
+    hashing, nowhere = f"{name}-h", f"{name}-n"
+    by_id = {"hash-property": "message_id"}
+    wire.call(1, ExchangeDeclare(hashing, "x-consistent-hash", arguments=by_id), ExchangeDeclareOk)
+    wire.call(1, ExchangeDeclare(nowhere, "fanout"), ExchangeDeclareOk)
+    wire.call(1, QueueBind(queue, hashing, "1"), QueueBindOk)
+    wire.call(1, ExchangeBind(nowhere, hashing, "1"), ExchangeBindOk)
+    wire.call(1, TxSelect(), TxSelectOk)
+    sent = [encode_properties(Properties(message_id=str(number))) for number in range(40)]
+    wire.raw(b"".join(mandatory(hashing, "", properties, b"") for properties in sent))
+    wire.send(1, TxCommit())
+    returned = []
+    while not isinstance(method := wire.method()[1], TxCommitOk):
+        assert isinstance(method, BasicReturn)
+        returned.append(wire.content()[0])
+    assert 0 < len(returned) < len(sent)
+    assert ready(wire, queue) == len(sent) - len(returned)
+    wire.call(1, ExchangeDelete(hashing), ExchangeDeleteOk)
+    wire.call(1, ExchangeDelete(nowhere), ExchangeDeleteOk)
+
+
+def test_a_transaction_that_fails_gives_its_acks_back(wire: Wire, queue: str) -> None:
     wire.publish(1, queue, b"kept")
     wire.call(1, TxSelect(), TxSelectOk)
     tag = wire.call(1, BasicGet(queue), BasicGetOk).delivery_tag
     wire.content()
     wire.send(1, BasicAck(tag))
     wire.publish(1, queue, b"x", properties=encode_properties(Properties(expiration="soon")))
-    wire.send(1, TxCommit())
     assert wire.closed_channel()[0] == 406
     wire.send(1, ChannelCloseOk())
     wire.open()

@@ -107,6 +107,8 @@ class Channel:
         if frame_type != FrameType.METHOD:
             return
         method = decode(payload)
+        if isinstance(method, ChannelOpen):  # RabbitMQ ignores the rest, but whoever waits for this answer would wait forever
+            raise channel_error("second 'channel.open' seen")
         if isinstance(method, ChannelCloseOk):
             self.connection.channels.pop(self.number, None)
         elif isinstance(method, ChannelClose):
@@ -166,9 +168,10 @@ class Channel:
         self.send(ChannelClose(refusal.code, text_of(refusal.code, refusal.text), *ids))
 
     def end(self) -> None:
-        """Gives back what it has not settled and leaves its queues."""
+        """Gives back what it has not settled and leaves its queues. What is safe is confirmed before."""
         if not self.open:
             return
+        self.settle_confirms()
         self.open = False
         self.vhost.counted.published += self.published
         self.connection.listener.delivered += self.next_tag - 1

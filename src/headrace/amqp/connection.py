@@ -336,16 +336,15 @@ class AmqpConnection(asyncio.BufferedProtocol):
             self._transport.abort()
 
     def say_goodbye(self) -> None:
-        """The peer has said that it goes. What it still sends from other threads is read and thrown away until it has gone: a
-        socket closed over it would be reset, and the peer would see an error in place of a clean end."""
+        """The peer has said that it goes, and closes the socket itself. What it still sends from other threads is read and
+        thrown away until then: a socket closed over it would be reset, and the end of the stream right behind the answer
+        makes clients that read it first take the goodbye for a failure. One that stays is hung up on after `CLOSING_S`."""
         self.end_channels()
         self.send(0, ConnectionCloseOk())
         self.outbox.flush()
         self.state = State.LOST
         self._deadline = self.listener.now + CLOSING_S
         self.gate.release(self.gate.holds)
-        if self._transport is not None and not self._transport.is_closing():
-            self._transport.write_eof()
 
     def close_gently(self) -> None:
         """Sends what is written, then closes."""

@@ -14,11 +14,12 @@ if TYPE_CHECKING:
 class Heartbeat:
     """Time comes in ticks, see `listener`; `heard` and `outbox.sent` say what happened since the last one."""
 
-    __slots__ = ("_gate", "_heard_at", "_outbox", "_sent_at", "heard", "interval_s")
+    __slots__ = ("_beaten", "_gate", "_heard_at", "_outbox", "_sent_at", "heard", "interval_s")
 
     def __init__(self, gate: Gate, outbox: Outbox, now: float) -> None:
         self.interval_s = 0  # none
         self.heard = False
+        self._beaten = False  # at the last tick
         self._gate = gate
         self._outbox = outbox
         self._heard_at = self._sent_at = now
@@ -29,8 +30,11 @@ class Heartbeat:
             return False
         if self._outbox.sent:
             self._outbox.sent = False
+            if not self._beaten:  # or what was sent is the last heartbeat, which went out when it was written
+                self._sent_at = now
+        self._beaten = now - self._sent_at >= self.interval_s / 2
+        if self._beaten:
             self._sent_at = now
-        elif now - self._sent_at >= self.interval_s / 2:
             self._outbox.write(HEARTBEAT_FRAME)
         if self.heard or self._gate.holds:  # held, it may have sent one that was not read
             self.heard = False

@@ -146,11 +146,11 @@ def _publish_within(spans: Spans, channel: Channel, run: Run, mandatory: bool) -
 
 def _publish(channel: Channel, run: Run, mandatory: bool) -> Published | None:
     """None where there is no one answer."""
-    if channel.transaction is not None:
-        channel.transaction.publish(channel, run, mandatory)
-    elif mandatory and run.count > 1 and channel.vhost.router.sees_each_message(run.exchange):
+    if mandatory and run.count > 1 and channel.vhost.router.sees_each_message(run.exchange):
         for message in run.messages():  # each may go its own way, or come back
             _publish(channel, Run.of([message]), mandatory)
+    elif channel.transaction is not None:
+        channel.transaction.publish(channel, run, mandatory)
     else:
         published = deliver(channel, run, mandatory)
         if channel.confirms is not None:
@@ -164,11 +164,11 @@ def deliver(channel: Channel, run: Run, mandatory: bool) -> Published:
     published = channel.vhost.publish(run, channel.connection.user, channel.reply_name)
     channel.published += run.count
     if mandatory and not published.routed:
-        _give_back(channel, run)
+        give_back(channel, published.unrouted or run)
     return published
 
 
-def _give_back(channel: Channel, run: Run) -> None:
+def give_back(channel: Channel, run: Run) -> None:
     connection, number = channel.connection, channel.number
     method = method_frame(number, BasicReturn(NO_ROUTE, "NO_ROUTE", run.exchange, run.routing_key))
     for message in run.messages():
@@ -184,7 +184,7 @@ def _confirm_select(channel: Channel, method: ConfirmSelect) -> None:
             if channel.open and ack:
                 channel.connection.write(ack_frame(channel.number, sequence, multiple))
             elif channel.open:
-                channel.send(BasicNack(sequence, multiple, False))
+                channel.send(BasicNack(sequence, multiple))
 
         listener = channel.connection.listener
         times = listener.traffic.requests["basic.publish"]

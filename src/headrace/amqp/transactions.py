@@ -1,7 +1,7 @@
 """tx.select, tx.commit and tx.rollback: what a channel publishes and settles waits until it says so.
 
-As in RabbitMQ a commit is not atomic over several queues; it is answered when everything in it is durable. A queue that
-refuses a message of it closes the channel.
+As in RabbitMQ a message that makes no sense is refused when it is published, and a commit is not atomic over several queues; it
+is answered when everything in it is durable. A queue that refuses a message of it closes the channel.
 
 Bound: messages in transactions count as unfinished ones, see `content`; whoever needs more than there is room for is closed.
 """
@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 from headrace.amqp import publishing, settling
 from headrace.amqp.content import UNFINISHED_BYTES
 from headrace.amqp.methods import TxCommit, TxCommitOk, TxRollback, TxRollbackOk, TxSelect, TxSelectOk
-from headrace.broker.queues.errors import AmqpRefusal, not_found, precondition_failed, resource_error
-from headrace.broker.vhosts.names import exchange_text
+from headrace.broker.queues.errors import AmqpRefusal, precondition_failed, resource_error
 
 if TYPE_CHECKING:
     from headrace.amqp.channel import Channel, Handlers
@@ -34,8 +33,7 @@ class Transaction:
         self._settled: list[tuple[Verdict, list[Delivered]]] = []
 
     def publish(self, channel: Channel, run: Run, mandatory: bool) -> None:
-        if run.exchange and run.exchange not in channel.vhost.exchanges:
-            raise not_found(f"no {exchange_text(run.exchange, channel.vhost.name)}")
+        channel.vhost.check_publish(run, channel.connection.user, channel.reply_name)
         size = len(run.records) + _RUN_BYTES
         if self._listener.unfinished_bytes + size > UNFINISHED_BYTES:
             raise resource_error("too much is waiting in transactions")
@@ -52,7 +50,11 @@ class Transaction:
         whole = True
         try:
             for run, mandatory in self._runs:
-                whole = not publishing.deliver(channel, run, mandatory).rejected and whole
+                if run.exchange and run.exchange not in channel.vhost.exchanges:  # it was there when they were published
+                    if mandatory:
+                        publishing.give_back(channel, run)
+                else:
+                    whole = not publishing.deliver(channel, run, mandatory).rejected and whole
         except AmqpRefusal:  # which closes the channel: nothing of it may get lost
             self.roll_back(channel)
             raise

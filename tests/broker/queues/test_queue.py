@@ -6,6 +6,10 @@ import pytest
 from tests.broker.queues.conftest import Desk
 from tests.log.conftest import Rig
 
+from headrace.broker.queues.run import Run
+from headrace.record.amqp.message import Message
+from headrace.record.amqp.properties import NO_PROPERTIES
+
 DURABLE_OR_NOT = pytest.mark.parametrize("durable", [True, False])
 
 
@@ -121,6 +125,17 @@ def test_a_long_backlog_is_read_from_the_log_and_not_kept_in_memory(desk: Desk) 
         desk.settle()
     assert [body[:5] for body in reader.bodies] == [body[:5] for body in bodies]
     assert desk.around.budget.kept_bytes == 0
+
+
+def test_what_many_queues_in_memory_have_is_there_once(desk: Desk) -> None:
+    queues = [desk.queue(f"q{number}", durable=number == 0) for number in range(4)]
+    run = Run.of([Message("amq.fanout", "", NO_PROPERTIES, body) for body in (b"a", b"b")])
+    for queue in queues:
+        desk.rig.call(lambda queue=queue: queue.publish(run))
+    readers = [desk.consume(queue) for queue in queues]
+    desk.settle()
+    assert [reader.bodies for reader in readers] == [[b"a", b"b"]] * 4
+    assert len({id(chunk.data) for reader in readers[1:] for chunk in reader.chunks}) == 1
 
 
 def test_old_messages_leave_and_are_dead_lettered(desk: Desk, rig: Rig) -> None:

@@ -17,6 +17,7 @@ from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 from headrace.broker.queues.batch import Batch
+from headrace.broker.queues.run import Run
 from headrace.log.errors import LogError, OffsetOutOfRange
 from headrace.log.port import Buffer, Partition
 from headrace.record.amqp import twin
@@ -48,7 +49,7 @@ class Backlog(Protocol):
     @property
     def size_bytes(self) -> int: ...
 
-    def append(self, batch: bytearray, count: int, timestamp_ms: int, *, caught_up: bool) -> int: ...
+    def append(self, run: Run, timestamp_ms: int, *, caught_up: bool) -> int: ...
 
     def batch_at(self, offset: int) -> Batch | None: ...
 
@@ -145,9 +146,9 @@ class MemoryBacklog:
     def size_bytes(self) -> int:
         return self._batches.size_bytes
 
-    def append(self, batch: bytearray, count: int, timestamp_ms: int, *, caught_up: bool) -> int:
+    def append(self, run: Run, timestamp_ms: int, *, caught_up: bool) -> int:
         base = self.end
-        added = Batch(base, count, timestamp_ms, bytes(batch))
+        added = Batch(base, run.count, timestamp_ms, run.shared_batch(timestamp_ms))
         self._batches.add(added)
         self.end = added.end
         return base
@@ -188,7 +189,8 @@ class LogBacklog:
     def size_bytes(self) -> int:
         return self._partition.size_bytes
 
-    def append(self, batch: bytearray, count: int, timestamp_ms: int, *, caught_up: bool) -> int:
+    def append(self, run: Run, timestamp_ms: int, *, caught_up: bool) -> int:
+        batch, count = run.batch(timestamp_ms), run.count
         base = self._partition.append_own(batch, count, timestamp_ms)
         self.end = base + count
         if caught_up or self._has_room(base):

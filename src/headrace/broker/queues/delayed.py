@@ -85,7 +85,7 @@ class DelayedMessages:
         lane = self._lane or self._open()
         now_ms = self._around.clock.now_ms()
         caught_up = self._scanned_to == lane.end
-        base = lane.append(run.batch(now_ms), run.count, now_ms, run.body_bytes)
+        base = lane.append(run, now_ms)
         if caught_up:
             lane.taken(base, run.count)
             self._scanned_to = lane.end

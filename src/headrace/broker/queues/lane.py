@@ -22,6 +22,7 @@ from headrace.broker.queues.backlog import READ_BYTES, Backlog
 from headrace.broker.queues.batch import Batch
 from headrace.broker.queues.body_sizes import BodySizes
 from headrace.broker.queues.ranges import Ranges
+from headrace.broker.queues.run import Run
 from headrace.dataclass import dataclass
 
 MARK_BLOCK = 16_384
@@ -126,11 +127,11 @@ class Lane:
 
     # --- in
 
-    def append(self, batch: bytearray, count: int, timestamp_ms: int, body_bytes: int) -> int:
-        base = self.backlog.append(batch, count, timestamp_ms, caught_up=self.next == self.backlog.end)
-        self.ready += count
-        self._appended += count
-        self._appended_bytes += body_bytes
+    def append(self, run: Run, timestamp_ms: int) -> int:
+        base = self.backlog.append(run, timestamp_ms, caught_up=self.next == self.backlog.end)
+        self.ready += run.count
+        self._appended += run.count
+        self._appended_bytes += run.body_bytes
         return base
 
     def ready_bytes(self) -> int:

@@ -193,7 +193,7 @@ class Queue:
 
     def _append(self, lane: Lane, run: Run) -> None:
         now_ms = self._clock.now_ms()
-        base = lane.append(run.batch(now_ms), run.count, now_ms, run.body_bytes)
+        base = lane.append(run, now_ms)
         if lane.sizes is not None:
             lane.sizes.added(base, (len(message.body) for message in run.messages()))
         self.published += run.count

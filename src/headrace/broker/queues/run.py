@@ -37,6 +37,7 @@ class Run:
     __slots__ = (
         "_batch",
         "_properties",
+        "_shared",
         "body_bytes",
         "count",
         "exchange",
@@ -58,6 +59,7 @@ class Run:
         self.raw_properties = raw_properties
         self._properties: Properties | None = None
         self._batch: bytearray | None = None
+        self._shared: bytes | None = None
         self.plain, self.persistent = _nature(raw_properties)
 
     @classmethod
@@ -95,6 +97,12 @@ class Run:
             self._batch = twin.run_batch(self.records, self.count, timestamp_ms)
             return self._batch
         return self._batch.copy()
+
+    def shared_batch(self, timestamp_ms: int) -> bytes:
+        """One for all queues in memory, which write nothing into it: a message for a thousand of them is there once."""
+        if self._shared is None:
+            self._shared = bytes(self.batch(timestamp_ms))
+        return self._shared
 
     def messages(self) -> list[Message]:
         return read_messages(self.records, 0, self.count)

@@ -43,12 +43,14 @@ _NUMBER = re.compile(r"[+-]?[0-9]+")
 
 
 class Published(NamedTuple):
-    """What became of a run. `refused` are the places of those of its messages that a queue refused."""
+    """What became of a run. `refused` are the places of those of its messages that a queue refused; `unrouted` is the run
+    that found no queue, as its queues would have seen it, where that is not as it came: without BCC."""
 
     routed: bool
     rejected: bool
     durable: bool  # something durable took it: the confirm waits for the sync
     refused: Collection[int] = ()
+    unrouted: Run | None = None
 
 
 class ReplyConsumer(Protocol):
@@ -133,10 +135,28 @@ class Publishing:
             return not_found(f"no {exchange_text(name, self._vhost)}")
         return access_refused(f"cannot publish to internal {exchange_text(name, self._vhost)}")
 
+    def check(self, run: Run, user: User, reply_name: str | None) -> None:
+        """Refuses what `publish` would, for whoever publishes it later."""
+        exchange = self._exchanges.get(run.exchange)
+        if run.exchange and (exchange is None or exchange.internal):
+            raise self._refusal(run.exchange)
+        self._addressed(run, user, reply_name)
+
     def _publish_special(self, run: Run, user: User | None, reply_name: str | None) -> Published:
         exchange = self._exchanges.get(run.exchange)
         if run.exchange and (exchange is None or exchange.internal):
             raise self._refusal(run.exchange)
+        addressed, keys = self._addressed(run, user, reply_name)
+        if exchange is not None and exchange.kind == DELAYED and self.delayed is not None:
+            delay_ms = delay_of(addressed.raw_properties)
+            if delay_ms:
+                self.delayed.schedule(addressed, delay_ms)
+                return _TAKEN_DURABLY if addressed.persistent else _TAKEN
+        published = self._route(addressed, keys)
+        return published if published.routed or addressed is run else published._replace(unrouted=addressed)
+
+    def _addressed(self, run: Run, user: User | None, reply_name: str | None) -> tuple[Run, tuple[str, ...]]:
+        """The run as queues are to see it, and the keys to route it by, once what it says of itself has been checked."""
         properties = run.properties
         if properties.reply_to == REPLY_TO:
             if reply_name is None:
@@ -154,12 +174,7 @@ class Publishing:
         claimed = properties.user_id
         if claimed is not None and user is not None and claimed != user.name and IMPERSONATOR not in user.tags:
             raise precondition_failed(f"user_id property set to '{claimed}' but authenticated user was '{user.name}'")
-        if exchange is not None and exchange.kind == DELAYED and self.delayed is not None:
-            delay_ms = delay_of(run.raw_properties)
-            if delay_ms:
-                self.delayed.schedule(run, delay_ms)
-                return _TAKEN_DURABLY if run.persistent else _TAKEN
-        return self._route(run, keys)
+        return run, keys
 
     def republish(self, run: Run, exchange: str, routing_keys: Sequence[str] = (), *, skip: Skip | None = None) -> Published:
         """Routes what the broker itself has, through `exchange`, whatever exchange the messages themselves name.

@@ -101,6 +101,7 @@ class VirtualHost:
         self.router: Router[AnyQueue | ReplyQueue] = Router(self._publishing.queue_named)
         self._publishing.router = self.router
         self.publish = self._publishing.publish  # for each run: no call in between
+        self.check_publish = self._publishing.check
         self.bindings = Bindings(name, self.router, definitions)
         for exchange, kind in PREDECLARED.items():
             self.restore_exchange(Exchange(exchange, kind, internal=exchange == "amq.rabbitmq.trace"))
