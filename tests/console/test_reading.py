@@ -290,9 +290,11 @@ def test_a_tail_that_jumped_shows_what_came_last_and_nothing_twice(
 
 def test_a_tail_takes_nothing_before_it_has_its_turn(headrace_shared_server: HeadraceServer, v1: V1, topic: str) -> None:
     async def work(access: Access) -> None:
-        turns = asyncio.Semaphore(1)
+        turns, waits = asyncio.Semaphore(1), asyncio.Event()
 
         async def turn() -> None:
+            if turns.locked():
+                waits.set()
             await turns.acquire()
 
         tail = Tail(access, topic, turn=turn)
@@ -302,7 +304,7 @@ def test_a_tail_takes_nothing_before_it_has_its_turn(headrace_shared_server: Hea
                 await asyncio.to_thread(v1.publish, topic, "first", partition=0)
             arrived = tail.arrived
             await asyncio.to_thread(v1.publish, topic, "second", partition=0)
-            await asyncio.sleep(1.5)  # more than the rest of the second that it leaves the server alone for
+            await waits.wait()
             assert tail.arrived == arrived
             turns.release()
             while tail.events[-1]["value"] != "second":  # noqa: ASYNC110  nobody tells
